@@ -2,6 +2,7 @@
 
 pub(crate) mod change_mark;
 pub(crate) mod folder;
+pub(crate) mod known_markers;
 pub(crate) mod markers;
 pub(crate) mod server_copy;
 pub(crate) mod supersede;
@@ -10,8 +11,9 @@ pub(crate) mod unsent;
 
 use std::sync::Arc;
 
-use crate::attributes::Change;
+use crate::attributes::changes::Change;
 use crate::change::change_mark::change_key;
+use crate::change::known_markers::forget_marker;
 use crate::change::markers::make_marker;
 use crate::change::server_copy::copy;
 use crate::change::supersede::{ChangedKey, supersede};
@@ -73,7 +75,7 @@ impl Writers {
         attributes: Option<Attributes>,
     ) -> Result<(), WriteError> {
         let id = source.object(key);
-        let _hold = self.0.path.lock_key(&id).await;
+        let _hold = self.0.path.keys.lock_key(&id).await;
         self.check_no_folder(source, key)?;
         make_marker(&self.0, source, &id, attributes).await
     }
@@ -351,7 +353,7 @@ pub(crate) async fn delete_object(
 ) -> Result<(), WriteError> {
     inner.check_journals(id).await?;
     inner.detach_copies_of(id).await;
-    inner.forget_marker(id);
+    forget_marker(inner, id);
     let delete = source.origin.writing().delete(&id.key, guard);
     let deleted = change_key(&inner.core, (id, ChangeKind::Removed), delete).await;
     match &deleted {

@@ -84,7 +84,8 @@ pub use publish::refused::{PossibleChoices, RefusedChoice, ResolveError};
 pub use spool::SpoolError;
 pub use spool::reading::{Progress, SpoolReading};
 
-use attributes::AttributeChanges;
+use attributes::changes::AttributeChanges;
+use change::known_markers::KnownMarkers;
 use change::markers::FolderMarkers;
 use draft::shared_draft::SharedDraft;
 use locks::folder_locks::FolderLocks;
@@ -190,6 +191,7 @@ pub(crate) struct Drafts {
     folders: FolderLocks,
     attributes: Arc<AttributeChanges>,
     markers: FolderMarkers,
+    known_markers: KnownMarkers,
     resumed: ResumedDrafts,
     stuck: StuckJournals,
     metrics: Metrics,
@@ -284,6 +286,7 @@ impl Writers {
             folders: FolderLocks::default(),
             attributes: Arc::default(),
             markers: FolderMarkers::default(),
+            known_markers: KnownMarkers::default(),
             resumed: ResumedDrafts::default(),
             stuck: StuckJournals::default(),
             metrics: Metrics::default(),
@@ -309,6 +312,14 @@ impl Writers {
         headers: Headers,
     ) -> Result<Writer, WriteError> {
         draft::begin::open(&self.0, source, key, how, headers).await
+    }
+
+    /// Returns when no draft waits for a background commit any more, except refused ones, no folder is being renamed, and
+    /// neither a change of attributes nor the marker of a new folder waits to be sent. Meanwhile all are sent at once.
+    pub async fn settled(&self) {
+        self.drafts_settled().await;
+        self.0.folders.settled().await;
+        self.0.attributes_settled().await;
     }
 
     /// Returns a handle on the draft of an object that is open, or closed and not yet in the

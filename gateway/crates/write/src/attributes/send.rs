@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
-use super::{Change, QUIET_TIME};
+use super::changes::{Change, QUIET_TIME};
 use crate::change::markers::{FOLDER_TYPE, find_marker, put_marker};
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::begin;
@@ -217,7 +217,7 @@ impl Drafts {
         id: &ObjectId,
         change: &Change,
     ) -> Result<Option<Writer>, WriteError> {
-        let _held = self.path.lock_key(id).await;
+        let _held = self.path.keys.lock_key(id).await;
         if !self.attributes.is_current(id, change) {
             return Ok(None);
         }
@@ -280,13 +280,13 @@ impl Drafts {
         id: &ObjectId,
         change: &Change,
     ) -> Result<Sent, WriteError> {
-        let _hold = self.path.lock_key(id).await;
+        let _hold = self.path.keys.lock_key(id).await;
         if !self.attributes.is_current(id, change) {
             return Ok(Sent::Overtaken);
         }
         let place = (id.origin, id.key.as_str());
         let is_new = self.markers.is_new(id);
-        let found = match (is_new, self.markers.known(source, id)) {
+        let found = match (is_new, self.known_markers.marker(source, id)) {
             (true, _) => None,
             (false, Some(known)) => Some(known),
             (false, None) => find_marker(source, id).await?,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::attributes::Change;
+use crate::attributes::changes::Change;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::locks::folder_locks::FolderLock;
 use crate::locks::publish_hold::PublishHold;
@@ -149,7 +149,7 @@ impl Writers {
         };
         let keys = items.iter().flat_map(|it| [&it.old, &it.new]);
         let keys = keys.chain(&marker);
-        inner.path.lock_more(&mut locks.keys, keys).await;
+        inner.path.keys.lock_more(&mut locks.keys, keys).await;
         for hold in &holds {
             check_base(hold, &items)?;
         }

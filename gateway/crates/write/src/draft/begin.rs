@@ -37,8 +37,8 @@ pub(crate) async fn open(
         let writing = SharedDraft::new(inner, source, state);
         if !enter(inner, &id, &writing) {
             // Another caller was faster, or a renamed object is there once its rename has ended.
-            if inner.path.expects_renamed(&id) {
-                drop(inner.path.lock_key(&id).await);
+            if inner.path.keys.expects_renamed(&id) {
+                drop(inner.path.keys.lock_key(&id).await);
             }
             continue;
         }
@@ -52,7 +52,7 @@ pub(crate) async fn open(
 /// about to have the key. Such a draft would meet that object's own draft there.
 fn enter(inner: &Drafts, id: &ObjectId, writing: &Arc<SharedDraft>) -> bool {
     let mut writings = inner.writings();
-    let is_free = !writings.contains_key(id) && !inner.path.expects_renamed(id);
+    let is_free = !writings.contains_key(id) && !inner.path.keys.expects_renamed(id);
     if is_free {
         writings.insert(id.clone(), writing.clone());
     }

@@ -219,6 +219,21 @@ impl SharedDraft {
         }
     }
 
+    /// Checks that the disk would let go of the journal, if the next process would take it up.
+    ///
+    /// # Errors
+    /// The disk's: the object must stay as it is.
+    pub(crate) async fn check_journal(&self) -> Result<(), WriteError> {
+        let file = {
+            let state = self.state();
+            state.file().filter(|_| state.is_promised()).cloned()
+        };
+        match file {
+            Some(file) => Ok(file.blocking(|file| file.check_journal()).await?),
+            None => Ok(()),
+        }
+    }
+
     /// Forgets the files in the spool, and releases their room. The caller must remove the returned
     /// file.
     #[must_use]

@@ -45,7 +45,7 @@ impl Drafts {
     pub(crate) async fn hold_and_lock(&self, id: &ObjectId) -> (Option<PublishHold>, KeyLock) {
         loop {
             let hold = self.hold_publishing(id).await;
-            let lock = self.path.lock_key(id).await;
+            let lock = self.path.keys.lock_key(id).await;
             if has_no_other(&self.writings(), id, hold.as_ref()) {
                 return (hold, lock);
             }

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use crate::WriteError;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
@@ -19,12 +18,14 @@ use crate::publish::stuck::EndedFile;
 use crate::spool::file::SpoolFile;
 use crate::task::catch_panic;
 use crate::task::run_to_completion;
+use crate::{Drafts, WriteError};
 use tidegate_engine::Error;
 use tidegate_engine::names::Facts;
 use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::{Guard, OriginError};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::upload::SendOccasion;
+use tidegate_plan::{ETag, ObjectId, Timestamp};
 
 /// Tries to publish within one commit, if the upload is lost.
 pub(crate) const MAX_PUBLISH_ATTEMPTS: u32 = 3;
@@ -119,7 +120,7 @@ impl SharedDraft {
         self.inner.detach_copies_of(&self.id()).await;
         let _hold = match locks {
             Some(_) => None,
-            None => Some(self.inner.path.lock_key(&self.id()).await),
+            None => Some(self.inner.path.keys.lock_key(&self.id()).await),
         };
         let mut published = self.publish().await;
         for _ in 1..MAX_PUBLISH_ATTEMPTS {
@@ -362,5 +363,28 @@ impl SharedDraft {
             (None, _) => Ok(()),
         };
         (discarded, ended)
+    }
+}
+
+impl Drafts {
+    /// Notes that the draft of an object, which began with the version that `guard` names, is published as this version,
+    /// with the attributes of the change of the revision `taken`, and with content that was `written` then. A later
+    /// change waits on for the new version; one of another version is dropped.
+    fn attributes_published(
+        &self,
+        (id, etag): (&ObjectId, &ETag),
+        (guard, taken): (&Guard, Option<u64>),
+        written: Option<Timestamp>,
+    ) {
+        if taken.is_some() {
+            self.attributes.remove(id, taken);
+        }
+        let other = self.attributes.get(id).filter(|it| !it.is_of(guard));
+        if let Some(other) = other {
+            self.attributes.remove(id, Some(other.revision));
+        }
+        if let Some(change) = self.attributes.rebase(id, etag, written) {
+            self.core.keep_pending(id, etag, change.attributes);
+        }
     }
 }

@@ -65,15 +65,8 @@ impl Writers {
         pending
     }
 
-    /// Returns when no draft waits for a background commit any more, except refused ones, no folder is being renamed, and
-    /// neither a change of attributes nor the marker of a new folder waits to be sent. Meanwhile all are sent at once.
-    pub async fn settled(&self) {
-        self.drafts_settled().await;
-        self.0.folders.settled().await;
-        self.0.attributes_settled().await;
-    }
-
-    async fn drafts_settled(&self) {
+    /// Returns when no draft waits for a background commit any more, except refused ones.
+    pub(crate) async fn drafts_settled(&self) {
         loop {
             let waiting = self
                 .0
@@ -219,6 +212,44 @@ impl SharedDraft {
         }
         self.leave_if_done();
         self.progress.send_replace(());
+    }
+
+    /// Leaves the queue, because the draft was refused for good; returns whether it did. If a writer has closed it again
+    /// meanwhile, it is tried once more. One that has nothing to decide about is discarded: another
+    /// writer was faster to make an object that this one only touched. It would hide that object here.
+    async fn refuse(self: &Arc<Self>, error: &WriteError) -> bool {
+        let key = self.id().key;
+        let has_nothing = |state: &DraftState| state.is_blank() && !state.is_promised();
+        if *error == WriteError::Changed && self.discard_if(has_nothing).await {
+            tracing::info!(
+                key = key.as_str(),
+                "an empty file that another writer has made meanwhile is theirs"
+            );
+        } else {
+            tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
+            self.state().hold_no_memory();
+        }
+        let mut state = self.state();
+        let leaves = state.phase().is_discarded() || !state.phase().is_requested();
+        if leaves {
+            state.step(Step::LeaveQueue);
+        }
+        leaves
+    }
+
+    /// Discards it, if it has no handles and `is_due` holds; returns whether it did.
+    async fn discard_if(self: &Arc<Self>, is_due: impl FnOnce(&DraftState) -> bool) -> bool {
+        let id = self.id();
+        let hold = self.inner.hold_publishing(&id).await;
+        let Some(hold) = hold.filter(|hold| Arc::ptr_eq(&hold.writing, self)) else {
+            return false;
+        };
+        // What was promised is never due.
+        let is_discarded = hold.discard_unused(is_due).await.unwrap_or(true);
+        if is_discarded {
+            self.inner.engine.doubt_key(&id).await;
+        }
+        is_discarded
     }
 
     /// Syncs a closed draft that could not be published, so that it survives a restart before the

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
-
 use crate::Writers;
 use crate::draft::pinned::Pinned;
+use crate::draft::records::headers_of;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::draft::state::target::CommitTarget;
@@ -86,7 +85,7 @@ impl Writers {
             GuardWord::Absent => Guard::Absent,
             GuardWord::Same(etag) => Guard::Same(ETag::parse(etag)?),
         };
-        let stored = headers(&begin.headers);
+        let stored = headers_of(&begin.headers);
         let base = match &begin.base {
             Some(base) => Some(pinned(base, &stored)?),
             None => None,
@@ -98,7 +97,7 @@ impl Writers {
                     id: begun.id.clone(),
                     sums: begun.sums,
                 };
-                Some((upload, headers(&begun.headers)))
+                Some((upload, headers_of(&begun.headers)))
             }
             None => None,
         };
@@ -118,15 +117,6 @@ fn source_of(origin: OriginId, sources: &[Arc<ReadContext>]) -> Option<&Arc<Read
     let same = sources.iter().find(|source| source.origin.id() == origin);
     let unnamed = |source: &&Arc<ReadContext>| source.origin.bucket().identity_for(None) == origin;
     same.or_else(|| sources.iter().find(unnamed))
-}
-
-/// Returns headers from their form in a journal.
-pub(crate) fn headers(pairs: &[(String, String)]) -> Headers {
-    let header = |(name, value): &(String, String)| {
-        let name = HeaderName::try_from(name.as_str()).ok()?;
-        Some((name, HeaderValue::try_from(value.as_str()).ok()?))
-    };
-    pairs.iter().filter_map(header).collect()
 }
 
 fn pinned(base: &Base, headers: &Headers) -> Option<Pinned> {

@@ -6,9 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
 use crate::task::{catch_panic, run_to_completion};
 use crate::{OpenMode, Stage, WriteError, Writer, Writers};
 use tidegate_engine::{Coverage, Error};
@@ -161,44 +159,6 @@ impl Writers {
 }
 
 impl SharedDraft {
-    /// Leaves the queue, because the draft was refused for good; returns whether it did. If a writer has closed it again
-    /// meanwhile, it is tried once more. One that has nothing to decide about is discarded: another
-    /// writer was faster to make an object that this one only touched. It would hide that object here.
-    pub(crate) async fn refuse(self: &Arc<Self>, error: &WriteError) -> bool {
-        let key = self.id().key;
-        let has_nothing = |state: &DraftState| state.is_blank() && !state.is_promised();
-        if *error == WriteError::Changed && self.discard_if(has_nothing).await {
-            tracing::info!(
-                key = key.as_str(),
-                "an empty file that another writer has made meanwhile is theirs"
-            );
-        } else {
-            tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
-            self.state().hold_no_memory();
-        }
-        let mut state = self.state();
-        let leaves = state.phase().is_discarded() || !state.phase().is_requested();
-        if leaves {
-            state.step(Step::LeaveQueue);
-        }
-        leaves
-    }
-
-    /// Discards it, if it has no handles and `is_due` holds; returns whether it did.
-    async fn discard_if(self: &Arc<Self>, is_due: impl FnOnce(&DraftState) -> bool) -> bool {
-        let id = self.id();
-        let hold = self.inner.hold_publishing(&id).await;
-        let Some(hold) = hold.filter(|hold| Arc::ptr_eq(&hold.writing, self)) else {
-            return false;
-        };
-        // What was promised is never due.
-        let is_discarded = hold.discard_unused(is_due).await.unwrap_or(true);
-        if is_discarded {
-            self.inner.engine.doubt_key(&id).await;
-        }
-        is_discarded
-    }
-
     /// Returns whether the bytes that only its base has can be read. The first ones that are not cached stand for all that
     /// are not: the bucket has the version, or has it not.
     async fn has_its_base(&self) -> Result<bool, WriteError> {

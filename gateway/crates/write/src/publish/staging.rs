@@ -73,7 +73,7 @@ impl SharedDraft {
     }
 
     async fn make_readable(self: &Arc<Self>) -> Result<(), WriteError> {
-        let _hold = self.inner.path.lock_key(&self.id()).await;
+        let _hold = self.inner.path.keys.lock_key(&self.id()).await;
         // An unanswered completion may have succeeded.
         let under_its_key = self.go_on_completing().await?;
         match under_its_key {
