@@ -2,6 +2,7 @@
 
 pub(crate) mod change_mark;
 pub(crate) mod folder;
+pub(crate) mod known_markers;
 pub(crate) mod markers;
 pub(crate) mod server_copy;
 pub(crate) mod supersede;
@@ -10,12 +11,12 @@ pub(crate) mod unsent;
 
 use std::sync::Arc;
 
-use crate::attributes::Change;
+use crate::attributes::changes::Change;
 use crate::change::change_mark::change_key;
+use crate::change::known_markers::forget_marker;
 use crate::change::markers::make_marker;
 use crate::change::server_copy::copy;
 use crate::change::supersede::{ChangedKey, supersede};
-use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::uncertain::is_made_with;
 use crate::locks::publish_hold::{PublishHold, check_held, discard_held};
@@ -74,7 +75,7 @@ impl Writers {
         attributes: Option<Attributes>,
     ) -> Result<(), WriteError> {
         let id = source.object(key);
-        let _hold = self.0.path.lock_key(&id).await;
+        let _hold = self.0.path.keys.lock_key(&id).await;
         self.check_no_folder(source, key)?;
         make_marker(&self.0, source, &id, attributes).await
     }
@@ -143,7 +144,7 @@ impl Writers {
         let headers = waiting.is_some().then(|| version.headers.clone());
         if let Some(writing) = open {
             let state = writing.state();
-            let ours = state.base.as_ref().map(|base| &base.version.etag);
+            let ours = state.base().map(|base| &base.version.etag);
             // The handles have another version. Under the new key they would have its length and
             // the bytes of the moved one.
             if ours.is_some_and(|etag| *etag != version.etag) {
@@ -245,23 +246,13 @@ impl Drafts {
         if !state.phase().is_dirty() {
             // A failed write created the file. The old name is in it.
             remove(writing.take_file(&mut state));
-            state.draft = state.draft.successor(version.size);
         }
         let listed = writings.get(old).is_some_and(|it| Arc::ptr_eq(it, writing));
         if listed {
             writings.remove(old);
             writings.insert(new.clone(), writing.clone());
         }
-        state.id = new.clone();
-        state.guard = Guard::Same(etag.clone());
-        state.base = Some(Pinned {
-            key: new.key.clone(),
-            version: Arc::new(Version {
-                etag,
-                version_id: None,
-                ..version
-            }),
-        });
+        state.follow(new, etag, version);
     }
 }
 
@@ -362,7 +353,7 @@ pub(crate) async fn delete_object(
 ) -> Result<(), WriteError> {
     inner.check_journals(id).await?;
     inner.detach_copies_of(id).await;
-    inner.forget_marker(id);
+    forget_marker(inner, id);
     let delete = source.origin.writing().delete(&id.key, guard);
     let deleted = change_key(&inner.core, (id, ChangeKind::Removed), delete).await;
     match &deleted {

@@ -74,16 +74,18 @@ pub use change::folder::{CopiedFolder, FolderRename};
 pub use change::unsent::RenamedDraft;
 pub use draft::closed_draft::{ClosedDraft, ClosedDraftReader};
 pub use draft::snapshot::DraftSnapshot;
+pub use draft::state::stage::Stage;
 pub use draft::writer::Writer;
 pub use error::WriteError;
 pub use locks::folder_locks::{FolderLock, PathLock};
 pub use path::WritePath;
-pub use publish::queue::{Pending, Stage};
+pub use publish::queue::Pending;
 pub use publish::refused::{PossibleChoices, RefusedChoice, ResolveError};
 pub use spool::SpoolError;
 pub use spool::reading::{Progress, SpoolReading};
 
-use attributes::AttributeChanges;
+use attributes::changes::AttributeChanges;
+use change::known_markers::KnownMarkers;
 use change::markers::FolderMarkers;
 use draft::shared_draft::SharedDraft;
 use locks::folder_locks::FolderLocks;
@@ -189,6 +191,7 @@ pub(crate) struct Drafts {
     folders: FolderLocks,
     attributes: Arc<AttributeChanges>,
     markers: FolderMarkers,
+    known_markers: KnownMarkers,
     resumed: ResumedDrafts,
     stuck: StuckJournals,
     metrics: Metrics,
@@ -283,6 +286,7 @@ impl Writers {
             folders: FolderLocks::default(),
             attributes: Arc::default(),
             markers: FolderMarkers::default(),
+            known_markers: KnownMarkers::default(),
             resumed: ResumedDrafts::default(),
             stuck: StuckJournals::default(),
             metrics: Metrics::default(),
@@ -308,6 +312,14 @@ impl Writers {
         headers: Headers,
     ) -> Result<Writer, WriteError> {
         draft::begin::open(&self.0, source, key, how, headers).await
+    }
+
+    /// Returns when no draft waits for a background commit any more, except refused ones, no folder is being renamed, and
+    /// neither a change of attributes nor the marker of a new folder waits to be sent. Meanwhile all are sent at once.
+    pub async fn settled(&self) {
+        self.drafts_settled().await;
+        self.0.folders.settled().await;
+        self.0.attributes_settled().await;
     }
 
     /// Returns a handle on the draft of an object that is open, or closed and not yet in the

@@ -71,7 +71,7 @@ impl Drafts {
             let stage = state.stage();
             stages[stage as usize] += 1;
             if stage != Stage::Open && state.phase().is_unpublished() {
-                oldest = oldest.max(now.since(state.unsent_since));
+                oldest = oldest.max(now.since(state.unsent_since()));
             }
         }
         (stages, oldest)

@@ -1,12 +1,12 @@
 //! The write path of one engine: who may change a key, and the memory that writers may take.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::locks::key_locks::{KeyLock, KeyLocks};
+use crate::change::known_markers::forget_marker;
+use crate::locks::key_locks::{BucketKeyLocks, KeyLock};
 use crate::locks::publish_hold::{PublishHold, check_held};
 use crate::{Drafts, WriteError};
 use tidegate_engine::Core;
@@ -36,7 +36,7 @@ pub struct WritePath {
     /// for the budget and the bucket.
     pub(crate) put: Budget,
     /// The keys being changed in the bucket.
-    holds: KeyLocks,
+    pub(crate) keys: BucketKeyLocks,
     /// The drafts being written, if a spool is open.
     pub(crate) drafts: OnceLock<Weak<Drafts>>,
     /// The number of drafts. If it is 0, readers look no further.
@@ -61,44 +61,10 @@ impl WritePath {
             core: engine.core().clone(),
             received: budget.share(RECEIVED_SHARE),
             put: budget.share(PUT_SHARE),
-            holds: KeyLocks::default(),
+            keys: BucketKeyLocks::new(engine.core()),
             drafts: OnceLock::new(),
             drafted: AtomicUsize::new(0),
         })
-    }
-
-    /// Keeps other writers of this process from changing a key of a bucket, under any identity.
-    pub(crate) async fn lock_key(&self, id: &ObjectId) -> KeyLock {
-        self.holds.take(&self.core.of_bucket(id)).await
-    }
-
-    /// Like [`WritePath::lock_key`], for two keys.
-    pub(crate) async fn lock_keys(&self, one: &ObjectId, other: &ObjectId) -> [KeyLock; 2] {
-        let (one, other) = (self.core.of_bucket(one), self.core.of_bucket(other));
-        self.holds.take_both(&one, &other).await
-    }
-
-    /// Says of a locked key that a renamed object is about to have it, until its lock is dropped.
-    pub(crate) fn expect_renamed(&self, id: &ObjectId) {
-        self.holds.expect_renamed(&self.core.of_bucket(id));
-    }
-
-    /// Returns whether a renamed object is about to have a key.
-    pub(crate) fn expects_renamed(&self, id: &ObjectId) -> bool {
-        self.holds.expects_renamed(&self.core.of_bucket(id))
-    }
-
-    /// Like [`WritePath::lock_key`], for those of the keys that are not held yet, in one order.
-    pub(crate) async fn lock_more<'a>(
-        &self,
-        held: &mut BTreeMap<ObjectId, KeyLock>,
-        keys: impl IntoIterator<Item = &'a ObjectId>,
-    ) {
-        for id in BTreeSet::from_iter(keys) {
-            if !held.contains_key(id) {
-                held.insert(id.clone(), self.lock_key(id).await);
-            }
-        }
     }
 
     /// Keeps other writers of this process from changing an object, and its draft, if any, from
@@ -117,11 +83,11 @@ impl WritePath {
                     drafts.detach_copies_of(id).await;
                     let (held, lock) = drafts.hold_and_lock(id).await;
                     drafts.check_journals(id).await?;
-                    drafts.forget_marker(id);
+                    forget_marker(&drafts, id);
                     check_held(held.as_ref()).await?;
                     Ok((held, lock))
                 }
-                None => Ok((None, self.lock_key(id).await)),
+                None => Ok((None, self.keys.lock_key(id).await)),
             }
         };
         let held = tokio::time::timeout(HOLD_TIMEOUT, held).await;

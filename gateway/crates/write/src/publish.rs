@@ -12,5 +12,6 @@ pub(crate) mod send;
 pub(crate) mod single_put;
 pub(crate) mod space;
 pub(crate) mod staging;
+pub(crate) mod staging_key;
 pub(crate) mod stuck;
 pub(crate) mod waiting;

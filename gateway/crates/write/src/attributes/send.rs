@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
-use super::{Change, QUIET_TIME};
+use super::changes::{Change, QUIET_TIME};
 use crate::change::markers::{FOLDER_TYPE, find_marker, put_marker};
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::begin;
@@ -151,7 +151,7 @@ impl Drafts {
         let there = self.writings().get(id).cloned();
         if let Some(writing) = &there {
             let state = writing.state();
-            let is_taken = state.attributes_of == Some(change.revision);
+            let is_taken = state.attributes_of() == Some(change.revision);
             let is_replaced = state.phase().trouble() == Some(&WriteError::Changed);
             // An operator decides about the draft, with the attributes that it has. Or the version that was changed is
             // there no more.
@@ -193,14 +193,11 @@ impl Drafts {
             let _gate = writing.gate.write().await;
             {
                 let mut state = writing.state();
-                let is_same = state.id == id && inner.attributes.is_current(&id, &change);
+                let is_same = *state.id() == id && inner.attributes.is_current(&id, &change);
                 if state.phase().is_dirty() || !is_same {
                     return Ok(Sent::Postponed);
                 }
-                change.attributes.store(&mut state.headers);
-                state.attributes_of = Some(change.revision);
-                state.send_headers();
-                state.step(Step::Close);
+                state.close_with_attributes(&change.attributes, change.revision);
             }
             let published = writing.commit_locked().await;
             if published.is_err() {
@@ -220,7 +217,7 @@ impl Drafts {
         id: &ObjectId,
         change: &Change,
     ) -> Result<Option<Writer>, WriteError> {
-        let _held = self.path.lock_key(id).await;
+        let _held = self.path.keys.lock_key(id).await;
         if !self.attributes.is_current(id, change) {
             return Ok(None);
         }
@@ -250,9 +247,12 @@ impl Drafts {
     fn give_up(&self, writing: &Arc<SharedDraft>) {
         let mut writings = self.writings();
         let mut state = writing.state();
-        if state.handles == 1 && state.draft.local().bytes() == 0 && !state.is_promised() {
+        if state.handles().count() == 1
+            && state.draft().local().bytes() == 0
+            && !state.is_promised()
+        {
             state.step(Step::Discard);
-            let id = state.id.clone();
+            let id = state.id().clone();
             drop(state);
             writing.unlist(&mut writings, &id);
         }
@@ -280,13 +280,13 @@ impl Drafts {
         id: &ObjectId,
         change: &Change,
     ) -> Result<Sent, WriteError> {
-        let _hold = self.path.lock_key(id).await;
+        let _hold = self.path.keys.lock_key(id).await;
         if !self.attributes.is_current(id, change) {
             return Ok(Sent::Overtaken);
         }
         let place = (id.origin, id.key.as_str());
         let is_new = self.markers.is_new(id);
-        let found = match (is_new, self.markers.known(source, id)) {
+        let found = match (is_new, self.known_markers.marker(source, id)) {
             (true, _) => None,
             (false, Some(known)) => Some(known),
             (false, None) => find_marker(source, id).await?,

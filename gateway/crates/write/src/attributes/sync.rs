@@ -1,31 +1,8 @@
 //! fsync(2) of changed attributes and of folders.
 
-use std::sync::Arc;
-
-use super::AttributeChanges;
 use crate::{WriteError, Writers};
 use tidegate_engine::ReadContext;
 use tidegate_plan::ObjectKey;
-
-impl AttributeChanges {
-    /// Fails while the file has changes that are replaced or sent, and the disk refuses to take them out: the next start
-    /// would carry them out.
-    pub(super) async fn check_log(self: &Arc<Self>) -> Result<(), WriteError> {
-        match self.log.is_stale() {
-            true => Ok(self.log.sync(self.all()).await?),
-            false => Ok(()),
-        }
-    }
-
-    /// Makes the changes that wait durable.
-    async fn sync(self: &Arc<Self>) -> Result<(), WriteError> {
-        // Without any there may be no file, and a record that one has gone may be lost: it is sent once more then.
-        match self.len() {
-            0 => Ok(()),
-            _ => Ok(self.log.sync(self.all()).await?),
-        }
-    }
-}
 
 impl Writers {
     /// Makes the attributes of an object durable that are changed and not in the bucket yet.

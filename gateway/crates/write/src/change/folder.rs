@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::attributes::Change;
+use crate::attributes::changes::Change;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::locks::folder_locks::FolderLock;
 use crate::locks::publish_hold::PublishHold;
@@ -149,7 +149,7 @@ impl Writers {
         };
         let keys = items.iter().flat_map(|it| [&it.old, &it.new]);
         let keys = keys.chain(&marker);
-        inner.path.lock_more(&mut locks.keys, keys).await;
+        inner.path.keys.lock_more(&mut locks.keys, keys).await;
         for hold in &holds {
             check_base(hold, &items)?;
         }
@@ -332,7 +332,7 @@ impl Drafts {
             let Some(made) = made.and_then(|(_, made)| made.as_ref().ok()) else {
                 continue;
             };
-            let base = hold.writing.state().base.clone();
+            let base = hold.writing.state().base().cloned();
             let version = base.map_or_else(
                 || item.version.clone(),
                 |base| Version::clone(&base.version),
@@ -401,7 +401,7 @@ fn marker_of(folder: &str, found: Option<&[Listed]>) -> Result<Option<ObjectKey>
 /// Returns the version that the draft's handles have, if the listing shows it.
 fn base_of(hold: &PublishHold, listed: &Listed) -> Option<Version> {
     let state = hold.writing.state();
-    let version = &state.base.as_ref()?.version;
+    let version = &state.base()?.version;
     let is_same = listed.etag.as_ref()?.strong_eq(&version.etag);
     is_same.then(|| Version::clone(version))
 }
@@ -412,7 +412,7 @@ fn check_base(hold: &PublishHold, items: &[Item]) -> Result<(), WriteError> {
     let id = hold.writing.id();
     let moved = items.iter().find(|item| item.old == id);
     let state = hold.writing.state();
-    let base = state.base.as_ref().map(|base| &base.version.etag);
+    let base = state.base().map(|base| &base.version.etag);
     match moved {
         Some(item) if base.is_none_or(|etag| *etag == item.version.etag) => Ok(()),
         _ => Err(WriteError::Changed),

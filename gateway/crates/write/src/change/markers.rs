@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::change::change_mark::change_key;
+use crate::change::known_markers::KnownMarker;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::{Drafts, WriteError, Writers};
 use tidegate_engine::ReadContext;
@@ -27,7 +27,7 @@ use tidegate_origin::write::Headers;
 use tidegate_origin::{Guard, OriginError, Payload};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::folder::has_sure_name;
-use tidegate_plan::{ChangeKind, ETag, Generations, ObjectId, ObjectKey, OriginId};
+use tidegate_plan::{ChangeKind, ObjectId, ObjectKey, OriginId};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The content type of a folder's marker, as s3fs and others write it.
@@ -35,9 +35,6 @@ pub(crate) const FOLDER_TYPE: HeaderValue = HeaderValue::from_static("applicatio
 
 /// The refused markers that are remembered until a program syncs their folder.
 const MAX_REFUSED: usize = 1 << 10;
-
-/// The most markers in a generation of those that are known; there are two.
-const MAX_KNOWN: usize = 1 << 11;
 
 /// The markers of new folders, besides the changes of attributes as which they wait.
 #[derive(Debug)]
@@ -50,8 +47,6 @@ pub(crate) struct FolderMarkers {
     refused: Mutex<HashMap<ObjectId, WriteError>>,
     /// Whether the last one failed.
     failing: AtomicBool,
-    /// Those that this process has put.
-    known: Mutex<Generations<ObjectId, KnownMarker>>,
 }
 
 /// Whether the marker of a new folder was tried.
@@ -62,21 +57,6 @@ enum MarkerTries {
     Failed,
 }
 
-/// A marker as it was put, or found, at a time.
-#[derive(Debug, Clone)]
-pub(crate) struct KnownMarker {
-    etag: ETag,
-    headers: Headers,
-    at: Instant,
-}
-
-impl KnownMarker {
-    fn new(etag: ETag, headers: Headers) -> Self {
-        let at = Instant::now();
-        Self { etag, headers, at }
-    }
-}
-
 impl Default for FolderMarkers {
     fn default() -> Self {
         Self {
@@ -84,7 +64,6 @@ impl Default for FolderMarkers {
             sent: watch::Sender::new(()),
             refused: Mutex::default(),
             failing: AtomicBool::new(false),
-            known: Mutex::new(Generations::new(MAX_KNOWN)),
         }
     }
 }
@@ -108,13 +87,6 @@ impl FolderMarkers {
 
     fn is_untried(&self, id: &ObjectId) -> bool {
         self.new_folders().get(id) == Some(&MarkerTries::Untried)
-    }
-
-    /// Returns the marker that this process has put, if that is not longer ago than the profile's `ttl`.
-    pub(crate) fn known(&self, source: &ReadContext, id: &ObjectId) -> Option<KnownMarker> {
-        let ttl = source.profile.load().ttl;
-        let known = self.known.lock().recover().get(id).cloned();
-        known.filter(|known| known.at.elapsed() < ttl)
     }
 
     fn untried_in(&self, origin: OriginId, prefix: &str) -> Vec<ObjectId> {
@@ -195,7 +167,7 @@ impl Writers {
     ) -> Result<(), WriteError> {
         let (inner, id) = (&self.0, source.object(key));
         inner.attributes.room(&id, inner.settings.patience).await?;
-        let _lock = inner.path.lock_key(&id).await;
+        let _lock = inner.path.keys.lock_key(&id).await;
         self.check_no_folder(source, key)?;
         if !has_sure_name(key.as_str()) || inner.markers.failing.load(Ordering::Relaxed) {
             return make_marker(inner, source, &id, attributes).await;
@@ -326,16 +298,6 @@ pub(crate) async fn find_marker(
     }
 }
 
-impl Drafts {
-    /// Forgets the marker of a key that is changed in another way than by [`put_marker`].
-    pub(crate) fn forget_marker(&self, id: &ObjectId) {
-        let mut known = self.markers.known.lock().recover();
-        for id in self.core.everywhere(id) {
-            known.remove(&id);
-        }
-    }
-}
-
 /// Puts a marker if the bucket has the one that was `found`. A store that does not know the condition is looked at.
 async fn put_over(
     inner: &Drafts,
@@ -364,7 +326,6 @@ async fn put_over(
         guarded => guarded,
     };
     let known = KnownMarker::new(put?.etag, headers);
-    let mut all = inner.markers.known.lock().recover();
-    all.insert(id.clone(), known);
+    inner.known_markers.add(id, known);
     Ok(())
 }

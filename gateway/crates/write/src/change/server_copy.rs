@@ -7,6 +7,7 @@ use futures_util::{StreamExt as _, stream};
 
 use crate::abort::PendingUpload;
 use crate::change::change_mark::change_key;
+use crate::change::known_markers::forget_marker;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::ReadContext;
 use tidegate_origin::write::Headers;
@@ -28,7 +29,7 @@ pub(crate) async fn copy(
     moved: &(dyn Fn() + Sync),
 ) -> Result<Written, WriteError> {
     inner.check_journals(new).await?;
-    inner.forget_marker(new);
+    forget_marker(inner, new);
     let (origin, to) = (source.origin.writing(), &new.key);
     let whole = CopySource {
         key: from.clone(),

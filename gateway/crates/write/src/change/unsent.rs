@@ -7,11 +7,9 @@
 use std::sync::Arc;
 
 use crate::change::supersede::{ChangedKey, supersede};
-use crate::change::temporary::is_temporary;
 use crate::change::{delete_object, note_deleted};
-use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
+use crate::draft::state::target::RenamedTarget;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
 use crate::locks::rename_holds::RenameHolds;
@@ -28,28 +26,6 @@ pub struct RenamedDraft {
     pub etag: ETag,
     /// The error of the deletion of an object under the old key. It is still there then.
     pub left: Option<WriteError>,
-}
-
-impl DraftState {
-    /// Returns whether it is a new object for which no request was sent yet.
-    pub(crate) fn is_unsent(&self) -> bool {
-        let is_whole = self.phase().is_unpublished() && !self.phase().is_lost();
-        let is_new = self.base.is_none() && self.replaced_edition.is_none();
-        let is_untried = self.uncertain.is_empty() && self.completing.is_none() && !self.staged;
-        let is_alone = self.upload.is_none() && self.sending == 0 && self.is_sent_at_close();
-        let is_first = self.phase().trouble().is_none() && !self.phase().is_publishing();
-        is_whole && is_new && is_untried && is_alone && is_first
-    }
-
-    /// Returns whether its program will rename it before it means anything to others.
-    pub(crate) fn awaits_rename(&self) -> bool {
-        is_temporary(self.id.key.as_str()) && self.is_unsent()
-    }
-
-    /// Returns whether its close may return before it is in the bucket, also with [`crate::Commit::Close`].
-    pub(crate) fn may_close_early(&self) -> bool {
-        self.draft.is_one_part() && self.awaits_rename()
-    }
 }
 
 impl Writers {
@@ -125,19 +101,14 @@ async fn publish_under(
     let keeps = wanted == Guard::Absent;
     // The journal names the old key until the object has the new one, whichever sync begins it.
     writing.file();
-    let (guard, taken) = {
+    let before = {
         let mut state = writing.state();
-        // Before it has another key: no sync writes the journal anew.
-        state.step(Step::BeginAttempt);
-        state.id = new.clone();
-        state.note_name(inner.core.next_time(new));
         // A rename replaces what is there, with the attributes that wait for it.
         let waiting = inner.attributes.get(new).map(|change| change.revision);
-        let taken = std::mem::replace(&mut state.attributes_of, waiting);
-        (std::mem::replace(&mut state.guard, wanted), taken)
+        state.begin_rename(new, wanted, waiting, inner.core.next_time(new))
     };
     if let Err(error) = writing.commit_over(&mut over, Some(locks)).await {
-        take_back(writing, old, (guard, taken));
+        take_back(writing, before);
         // It may have been carried out.
         supersede(&inner.core, new, ChangedKey::Unknown);
         inner.core.forget_name(new.origin, new.key.as_str());
@@ -147,7 +118,7 @@ async fn publish_under(
         });
     }
     // A draft that was to be new has found no object there. Any other would have replaced it.
-    let gone = match guard {
+    let gone = match before.guard() {
         Guard::Absent => {
             let gone = inner.check_journals(old).await;
             if gone.is_ok() {
@@ -168,23 +139,21 @@ async fn publish_under(
     }
     // Its last handle may have gone meanwhile.
     writing.leave_if_done();
-    let committed = writing.state().committed.clone();
-    let committed = committed.ok_or(WriteError::Changed)?;
+    let published = writing.state().own_base().cloned();
+    let published = published.ok_or(WriteError::Changed)?;
     Ok(RenamedDraft {
-        etag: committed.etag.clone(),
+        etag: published.version.etag.clone(),
         left: gone.err(),
     })
 }
 
 /// Gives a draft that was not published under another key its old one back.
-fn take_back(writing: &Arc<SharedDraft>, old: &ObjectId, (guard, taken): (Guard, Option<u64>)) {
+fn take_back(writing: &Arc<SharedDraft>, before: RenamedTarget) {
     let upload = {
         let mut state = writing.state();
-        state.id = old.clone();
-        (state.guard, state.attributes_of) = (guard, taken);
+        state.take_back(before);
         // It is under the other key.
-        let is_begun = state.upload.is_some();
-        is_begun.then(|| state.forget_upload()).flatten()
+        state.forget_begun_upload()
     };
     if let Some(upload) = upload {
         writing.chunks.clear();

@@ -18,14 +18,13 @@ impl Writer {
     pub fn set_aside(&self, range: ByteRange) -> Result<(), WriteError> {
         let space = &self.writing.inner.spool.space;
         let mut state = self.writing.state();
-        let gaps = state.draft.local().gaps(range).into_iter();
-        let missing = Vec::from_iter(gaps.flat_map(|gap| state.set_aside.gaps(gap)));
+        let missing = state.without_room(range);
         let bytes = missing.iter().map(|gap| gap.len()).sum();
         if bytes > 0 && !space.try_take(bytes) {
             return Err(WriteError::Full);
         }
         for gap in missing {
-            state.set_aside.insert(gap);
+            state.room_mut().set_aside(gap);
         }
         Ok(())
     }

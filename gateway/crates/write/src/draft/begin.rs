@@ -7,6 +7,7 @@ use crate::draft::phase::Phase;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::draft::state::target::CommitTarget;
 use crate::task::run_to_completion;
 use crate::{Drafts, OpenMode, WriteError, Writer};
 use tidegate_engine::{Error, Object, Open, ReadContext};
@@ -36,8 +37,8 @@ pub(crate) async fn open(
         let writing = SharedDraft::new(inner, source, state);
         if !enter(inner, &id, &writing) {
             // Another caller was faster, or a renamed object is there once its rename has ended.
-            if inner.path.expects_renamed(&id) {
-                drop(inner.path.lock_key(&id).await);
+            if inner.path.keys.expects_renamed(&id) {
+                drop(inner.path.keys.lock_key(&id).await);
             }
             continue;
         }
@@ -51,7 +52,7 @@ pub(crate) async fn open(
 /// about to have the key. Such a draft would meet that object's own draft there.
 fn enter(inner: &Drafts, id: &ObjectId, writing: &Arc<SharedDraft>) -> bool {
     let mut writings = inner.writings();
-    let is_free = !writings.contains_key(id) && !inner.path.expects_renamed(id);
+    let is_free = !writings.contains_key(id) && !inner.path.keys.expects_renamed(id);
     if is_free {
         writings.insert(id.clone(), writing.clone());
     }
@@ -139,14 +140,14 @@ async fn begin(
         OpenMode::CreateMissing => Guard::Absent,
         OpenMode::Change => return change(inner, source, id).await,
     };
-    let state = DraftState::new(inner, id.clone(), None, headers, guard);
+    // The caller has the object's attributes among the headers.
+    let waiting = inner.attributes.get(id);
+    let target = CommitTarget::new(id.clone(), headers, guard)
+        .with_optional_guard(how == OpenMode::CreateMissing)
+        .with_attributes_of(waiting.map(|change| change.revision));
     // Also nothing is content: a writer that creates an object and writes nothing gets an empty
     // one.
-    let mut state = state.in_phase(Phase::created());
-    state.may_lack_guard = how == OpenMode::CreateMissing;
-    // The caller has the object's attributes among the headers.
-    state.attributes_of = inner.attributes.get(id).map(|change| change.revision);
-    Ok(state)
+    Ok(DraftState::new(inner, target, None).in_phase(Phase::created()))
 }
 
 async fn exists(
@@ -227,7 +228,7 @@ fn based_on(inner: &Drafts, id: &ObjectId, version: Arc<Version>) -> DraftState 
         key: id.key.clone(),
         version,
     };
-    let mut state = DraftState::new(inner, id.clone(), Some(base), headers, guard);
-    state.attributes_of = waiting.map(|change| change.revision);
-    state
+    let target = CommitTarget::new(id.clone(), headers, guard)
+        .with_attributes_of(waiting.map(|change| change.revision));
+    DraftState::new(inner, target, Some(base))
 }

@@ -60,7 +60,7 @@ impl WritePath {
         let replaced = state.replaced_closed_edition();
         let (revision, draft, headers) = match &replaced {
             _ if state.phase().is_closed_and_promised() => {
-                (state.revision, &state.draft, &state.headers)
+                (state.revision(), state.draft(), state.headers())
             }
             Some(before) => (before.revision, &before.draft, &before.headers),
             None => return None,
@@ -127,7 +127,7 @@ impl ClosedDraft {
         let read = self.writing.read_range(range).await;
         let is_same = {
             let state = self.writing.state();
-            state.revision == self.revision && !state.phase().is_discarded()
+            state.revision() == self.revision && !state.phase().is_discarded()
         };
         match self.replaced() {
             _ if is_same => read,

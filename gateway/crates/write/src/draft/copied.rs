@@ -15,51 +15,13 @@ use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
-use crate::publish::send::is_staging_key;
+use crate::publish::staging_key::is_staging_key;
 use crate::spool::data::FRAME_BYTES;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError, Writer};
 use tidegate_engine::{Error, Object};
 use tidegate_plan::parts::MAX_OBJECT;
 use tidegate_plan::{ByteRange, ObjectId};
-
-impl DraftState {
-    /// Returns the version of another object that the draft began as.
-    pub(crate) fn copied_base(&self) -> Option<&Pinned> {
-        let base = self.base.as_ref()?;
-        let is_other = base.key != self.id.key && !is_staging_key(base.key.as_str());
-        is_other.then_some(base)
-    }
-
-    /// Takes a range of a version as the draft's bytes at the same offsets. Returns the base before, and `None` if the
-    /// draft has other bytes in front of them, or has begun to send some.
-    fn take_copy(&mut self, source: &Pinned, range: ByteRange) -> Option<Option<Pinned>> {
-        let is_fresh =
-            !self.is_promised() && !self.phase().is_discarded() && !self.phase().is_lost();
-        let is_sent = self.upload.is_some() || self.sending > 0 || self.staged;
-        if !is_fresh || is_sent || source.key == self.id.key {
-            return None;
-        }
-        let goes_on = self.copied_base().is_some_and(|base| base.is(source));
-        if goes_on && range.start == self.draft.size() {
-            return self.draft.extend_base(range.end).then_some(None);
-        }
-        if self.draft.size() > 0 || range.start > 0 {
-            return None;
-        }
-        self.draft = self.draft.successor(range.end);
-        self.sums.clear();
-        Some(self.base.replace(source.clone()))
-    }
-}
-
-impl Pinned {
-    /// Returns whether both are the same version of one object.
-    fn is(&self, other: &Self) -> bool {
-        self.key == other.key && self.version.etag == other.version.etag
-    }
-}
 
 impl Writer {
     /// Continues the draft with a range of a published version, which the store copies at the publish. Returns whether
@@ -136,7 +98,7 @@ impl Drafts {
             };
             self.has_copies.store(true, Ordering::SeqCst);
             let source = ObjectId {
-                origin: state.id.origin,
+                origin: state.id().origin,
                 key: base.key.clone(),
             };
             source.key == id.key && self.core.of_bucket(&source) == of_bucket
@@ -159,7 +121,7 @@ impl SharedDraft {
             while let Some(base) = writing.next_copied(at) {
                 let Some((base, piece)) = base else {
                     let _page = writing.page.write().await;
-                    writing.forget_copied_base();
+                    writing.state().leave_copied_base();
                     at = 0;
                     continue;
                 };
@@ -178,25 +140,10 @@ impl SharedDraft {
     fn next_copied(&self, at: u64) -> Option<Option<(Pinned, ByteRange)>> {
         let state = self.state();
         let base = state.copied_base()?;
-        let gap = state.draft.first_of_base(ByteRange::new(at, u64::MAX));
+        let gap = state.draft().first_of_base(ByteRange::new(at, u64::MAX));
         let piece =
             |gap: ByteRange| ByteRange::new(gap.start, gap.end.min(gap.start + FRAME_BYTES));
         Some(gap.map(|gap| (base.clone(), piece(gap))))
-    }
-
-    fn forget_copied_base(&self) {
-        let mut state = self.state();
-        let all = ByteRange::new(0, u64::MAX);
-        if state.copied_base().is_some() && state.draft.first_of_base(all).is_none() {
-            // The journal knows nothing of what was filled from the base.
-            let base = ByteRange::new(0, state.draft.base());
-            let local = Vec::from_iter(state.draft.local().within(base));
-            for range in local {
-                state.unnoted.insert(range);
-            }
-            state.draft.forget_base();
-            state.base = None;
-        }
     }
 
     /// Reads a piece of a copied base into the spool, unless it was written, cut or copied anew meanwhile.
@@ -221,7 +168,7 @@ impl SharedDraft {
             let gap = {
                 let mut state = self.state();
                 let same = state.copied_base().is_some_and(|now| now.is(base));
-                let gap = same.then(|| state.draft.first_of_base(piece)).flatten();
+                let gap = same.then(|| state.draft().first_of_base(piece)).flatten();
                 // A discarded draft has no base any more, and gets no new file.
                 gap.map(|gap| (gap, self.file_of(&mut state)))
             };
@@ -229,7 +176,7 @@ impl SharedDraft {
             let bytes = bytes.slice(gap.within(piece.start));
             file.blocking(move |file| file.write(gap.start, bytes))
                 .await?;
-            let filled = self.state().draft.record_fill(gap);
+            let filled = self.state().record_fill(gap);
             self.inner.spool.space.take(filled);
         }
         drop(room);
@@ -246,7 +193,7 @@ impl SharedDraft {
             let state = self.state();
             let base = state.copied_base();
             base.map(|base| ObjectId {
-                origin: state.id.origin,
+                origin: state.id().origin,
                 key: base.key.clone(),
             })
         };

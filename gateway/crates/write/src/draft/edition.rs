@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use crate::draft::pinned::Pinned;
+use crate::draft::state::upload::LeftUpload;
 use crate::spool::file::SpoolFile;
-use tidegate_origin::Upload;
 use tidegate_origin::write::Headers;
 use tidegate_plan::upload::Draft;
 
@@ -22,9 +22,7 @@ pub(crate) struct ReplacedEdition {
     pub(crate) id: u64,
     /// Its bytes in the spool.
     pub(crate) room: u64,
-    pub(crate) upload: Option<Upload>,
-    /// Whether that upload may have been completed.
-    pub(crate) completing: bool,
+    pub(crate) upload: Option<LeftUpload>,
     pub(crate) base: Option<Pinned>,
     /// The edition for readers, if it was closed.
     pub(crate) closed: Option<Arc<ClosedEdition>>,

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedMutexGuard;
 
-use crate::draft::edition::ReplacedEdition;
-use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::draft::state::editions::EndedEdition;
 use crate::spool::FILES_BYTES;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
-use tidegate_origin::Guard;
 use tidegate_origin::write::Headers;
 use tidegate_plan::{ByteRange, ObjectId};
 
@@ -19,11 +17,7 @@ use tidegate_plan::{ByteRange, ObjectId};
 /// next ones, and bytes that cannot be cut off are gone before they are read.
 enum DiskWork {
     /// The draft has an edition with another file. This one gets its last records, or goes if its bytes are lost.
-    EndEdition {
-        file: Arc<SpoolFile>,
-        records: Vec<Record>,
-        is_lost: bool,
-    },
+    EndEdition(EndedEdition),
     /// The bytes go, and their room is free then.
     Cut {
         file: Arc<SpoolFile>,
@@ -45,11 +39,11 @@ impl SharedDraft {
         let journal = self.journal.clone().lock_owned().await;
         let before = {
             let state = self.state();
-            let is_other = |id: &ObjectId| *id != state.id || state.phase().is_discarded();
+            let is_other = |id: &ObjectId| id != state.id() || state.phase().is_discarded();
             if anew.as_ref().is_some_and(|(id, _)| is_other(id)) {
                 return None;
             }
-            state.draft.size()
+            state.draft().size()
         };
         let work = self.begin_edition().or_else(|| self.empty_in_place());
         if let Some((_, headers)) = anew {
@@ -67,27 +61,16 @@ impl SharedDraft {
 
     /// Drops the condition on the version before: the last commit wins.
     fn replace_all(&self, headers: Headers) {
-        let mut state = self.state();
-        state.guard = Guard::None;
-        state.step(Step::ReplaceAll);
-        state.headers = headers;
-        let headers = state.beginning().headers;
-        state.records.push(Record::Headers(headers));
-        state.note_change(self.inner.core.now());
+        let now = self.inner.core.now();
+        self.state().replace_all(headers, now);
     }
 
     fn empty_in_place(&self) -> Option<DiskWork> {
         let mut state = self.state();
-        if state.draft.size() == 0 {
+        if state.draft().size() == 0 {
             return None;
         }
-        state.note_written();
-        // A cut to nothing goes through no part that has left the spool.
-        let freed = state.draft.truncate(0).unwrap_or_default();
-        state.records.push(Record::Cut { size: 0 });
-        state.note_change(self.inner.core.now());
-        state.step(Step::ReplaceAll);
-        state.restore_if_whole();
+        let freed = state.empty(self.inner.core.now());
         // Without a file no byte is in the spool, and the records go into the file that the first one makes.
         let (file, records) = state.take_records()?;
         Some(DiskWork::Cut {
@@ -97,38 +80,18 @@ impl SharedDraft {
         })
     }
 
-    /// Begins an empty edition if this one was promised and is not empty. One that replaces another edition is not
-    /// promised: its last sync failed, if there was one, and a crash must find the edition before. The caller holds the
-    /// gate, the page and the journal alone.
+    /// Begins an empty edition if this one was promised and is not empty. The caller holds the gate, the page and the
+    /// journal alone.
     fn begin_edition(self: &Arc<Self>) -> Option<DiskWork> {
         let work = {
             let mut state = self.state();
-            let is_promised = state.phase().is_promised() && state.replaced_edition.is_none();
-            let is_something = is_promised && state.draft.size() > 0;
-            let file = state.file.clone().filter(|_| is_something)?;
-            let closed = state.closed_edition(&file);
-            let freed = state.draft.truncate(0).ok()?;
-            let room = freed + state.take_room() + FILES_BYTES;
-            let is_lost = state.phase().is_lost();
-            let records = std::mem::take(&mut state.records);
-            state.replaced_edition = Some(ReplacedEdition {
-                id: file.id(),
-                room,
-                upload: state.upload.take(),
-                completing: state.completing.take().is_some(),
-                base: state.base.take(),
-                closed,
-            });
-            state.begin_anew();
+            let ended = state.begin_edition()?;
             let spool = &self.inner.spool;
             spool.space.take(FILES_BYTES);
-            state.file = Some(spool.create(state.beginning(), Some(file.clone())));
+            let next = spool.create(state.beginning(), Some(ended.file.clone()));
+            state.open_file(next);
             state.note_change(self.inner.core.now());
-            DiskWork::EndEdition {
-                file,
-                records,
-                is_lost,
-            }
+            DiskWork::EndEdition(ended)
         };
         self.chunks.clear();
         Some(work)
@@ -136,18 +99,18 @@ impl SharedDraft {
 
     async fn carry_out(self: &Arc<Self>, work: DiskWork, journal: OwnedMutexGuard<()>) {
         let done = match work {
-            DiskWork::EndEdition {
+            DiskWork::EndEdition(EndedEdition {
                 file,
                 is_lost: true,
                 ..
-            } => {
+            }) => {
                 // A crash cannot restore that edition.
                 let removed = file.blocking(|file| file.try_to_remove()).await;
                 self.discard_replaced_edition();
                 drop(journal);
                 removed
             }
-            DiskWork::EndEdition { file, records, .. } => {
+            DiskWork::EndEdition(EndedEdition { file, records, .. }) => {
                 // Records of the edition before, queued since it was promised. If its journal does not get them, only
                 // requests are lost.
                 let noted = file.blocking(move |file| {
@@ -185,8 +148,7 @@ impl SharedDraft {
     /// crash would find the one before, and publish it over this one. A full disk does not stop the
     /// publish, because that frees room.
     pub(crate) async fn promise_edition(self: &Arc<Self>) {
-        let replaces = |state: &DraftState| state.replaced_edition.is_some();
-        if let Err(error) = self.sync_if(replaces).await {
+        if let Err(error) = self.sync_if(DraftState::replaces_edition).await {
             let key = self.id().key;
             tracing::warn!(%error, key = key.as_str(), "cannot make the replacement of a closed object durable before its publish");
         }
@@ -194,16 +156,12 @@ impl SharedDraft {
 
     /// Drops the edition before, whose files are removed, with its upload and its base.
     pub(crate) fn discard_replaced_edition(self: &Arc<Self>) {
-        let Some(before) = self.state().replaced_edition.take() else {
+        let before = self.state().take_replaced_edition();
+        let Some(before) = before else {
             return;
         };
         self.inner.spool.space.give(before.room);
-        if let Some(upload) = before.upload {
-            if before.completing {
-                self.delete_staging_key(upload.key.clone(), None);
-            }
-            self.abandon_upload(upload);
-        }
+        self.give_up_upload(before.upload);
         self.delete_staged_base(before.base);
     }
 }

@@ -23,6 +23,11 @@ impl Pinned {
         }
     }
 
+    /// Returns whether both are the same version of one object.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.key == other.key && self.version.etag == other.version.etag
+    }
+
     pub(crate) fn source(&self) -> CopySource {
         CopySource {
             key: self.key.clone(),

@@ -42,8 +42,8 @@ impl SharedDraft {
         let (first, file) = {
             let state = self.state();
             (
-                state.draft.sources(range).first().copied(),
-                state.file.clone(),
+                state.draft().sources(range).first().copied(),
+                state.file().cloned(),
             )
         };
         let Some((piece, from)) = first else {
@@ -58,7 +58,7 @@ impl SharedDraft {
             }
             (ByteSource::Zero, _) => zeros(piece),
             (ByteSource::Gone, _) => {
-                let index = self.state().draft.sizes().index(piece.start);
+                let index = self.state().draft().sizes().index(piece.start);
                 return Err(GonePart(index).into());
             }
         };
@@ -67,7 +67,7 @@ impl SharedDraft {
 
     /// Reads bytes of the version that the draft is based on, from the cache if it has them.
     pub(crate) async fn base_bytes(&self, range: ByteRange) -> Result<Bytes, WriteError> {
-        let base = self.state().base.clone();
+        let base = self.state().base().cloned();
         self.bytes_of(base.as_ref(), range).await
     }
 

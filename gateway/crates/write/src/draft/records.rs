@@ -17,6 +17,15 @@ pub(crate) fn header_pairs(headers: &Headers) -> Vec<(String, String)> {
     headers.iter().map(pair).collect()
 }
 
+/// Returns headers from their form in a journal.
+pub(crate) fn headers_of(pairs: &[(String, String)]) -> Headers {
+    let header = |(name, value): &(String, String)| {
+        let name = HeaderName::try_from(name.as_str()).ok()?;
+        Some((name, HeaderValue::try_from(value.as_str()).ok()?))
+    };
+    pairs.iter().filter_map(header).collect()
+}
+
 impl Record {
     /// Records that an upload was begun with these headers.
     pub(crate) fn upload(upload: &Upload, headers: &Headers) -> Self {

@@ -19,11 +19,10 @@ use crate::draft::pinned::Pinned;
 use crate::draft::state::DraftState;
 use crate::spool::FILES_BYTES;
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::Begin;
 use crate::{Drafts, WriteError};
 use tidegate_engine::ReadContext;
 use tidegate_engine::written::PartChunks;
-use tidegate_plan::{Extents, ObjectId};
+use tidegate_plan::ObjectId;
 use tidegate_telemetry::locks::Recover as _;
 
 /// See the module documentation.
@@ -55,9 +54,9 @@ impl fmt::Debug for SharedDraft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
         f.debug_struct("SharedDraft")
-            .field("id", &state.id)
-            .field("size", &state.draft.size())
-            .field("handles", &state.handles)
+            .field("id", state.id())
+            .field("size", &state.draft().size())
+            .field("handles", &state.handles().count())
             .finish_non_exhaustive()
     }
 }
@@ -87,7 +86,7 @@ impl SharedDraft {
     }
 
     pub(crate) fn id(&self) -> ObjectId {
-        self.state().id.clone()
+        self.state().id().clone()
     }
 
     /// Returns its file in the spool; creates it at the first use.
@@ -96,12 +95,12 @@ impl SharedDraft {
     }
 
     pub(crate) fn file_of(&self, state: &mut DraftState) -> Arc<SpoolFile> {
-        if let Some(file) = state.file.clone() {
-            return file;
+        if let Some(file) = state.file() {
+            return file.clone();
         }
         let file = self.inner.spool.create(state.beginning(), None);
         self.inner.spool.space.take(FILES_BYTES);
-        state.file = Some(file.clone());
+        state.open_file(file.clone());
         file
     }
 
@@ -164,10 +163,8 @@ impl SharedDraft {
                 }
                 if state.copied_base().is_none() {
                     let file = self.file_of(&mut state);
-                    state.note_written();
-                    state.step(Step::BeginSync);
-                    times.keep_draft(&state.id, state.times);
-                    let records = std::mem::take(&mut state.records);
+                    let records = state.begin_sync();
+                    times.keep_draft(state.id(), state.times());
                     // Later writes are not durable, and records of them must not claim it.
                     // During a publish under another key the journal keeps the old one.
                     let is_long = file.grown() > longest && !state.phase().is_publishing();
@@ -205,12 +202,8 @@ impl SharedDraft {
         let journal = self.journal.clone().lock_owned().await;
         let (file, begin, promised) = {
             let mut state = self.state();
-            state.records = state.uncertain.records();
-            let begin = Begin {
-                base: Some(base.journal_base()),
-                ..state.beginning()
-            };
-            (state.file.clone(), begin, state.phase().is_promised())
+            let begin = state.restart_journal(base);
+            (state.file().cloned(), begin, state.phase().is_promised())
         };
         match file {
             Some(file) => {
@@ -226,15 +219,28 @@ impl SharedDraft {
         }
     }
 
+    /// Checks that the disk would let go of the journal, if the next process would take it up.
+    ///
+    /// # Errors
+    /// The disk's: the object must stay as it is.
+    pub(crate) async fn check_journal(&self) -> Result<(), WriteError> {
+        let file = {
+            let state = self.state();
+            state.file().filter(|_| state.is_promised()).cloned()
+        };
+        match file {
+            Some(file) => Ok(file.blocking(|file| file.check_journal()).await?),
+            None => Ok(()),
+        }
+    }
+
     /// Forgets the files in the spool, and releases their room. The caller must remove the returned
     /// file.
     #[must_use]
     pub(crate) fn take_file(&self, state: &mut DraftState) -> Option<Arc<SpoolFile>> {
-        state.records.clear();
-        state.unnoted = Extents::default();
-        state.step(Step::DropPromise);
-        self.inner.spool.space.give(state.take_room());
-        let file = state.file.take()?;
+        let (file, room) = state.drop_file();
+        self.inner.spool.space.give(room);
+        let file = file?;
         self.inner.spool.space.give(FILES_BYTES);
         Some(file)
     }

@@ -32,13 +32,13 @@ pub struct DraftSnapshot {
 impl DraftSnapshot {
     fn of(state: &DraftState) -> Self {
         Self {
-            size: state.draft.size(),
-            modified: state.times.modified,
-            changed: state.times.changed,
+            size: state.draft().size(),
+            modified: state.times().modified,
+            changed: state.times().changed,
             dirty: state.phase().is_unpublished(),
             stage: state.stage(),
-            blank: state.base.is_none() && state.draft.size() == 0,
-            attributes: Attributes::of(&state.headers),
+            blank: state.base().is_none() && state.draft().size() == 0,
+            attributes: Attributes::of(state.headers()),
         }
     }
 }
@@ -121,8 +121,7 @@ impl Writer {
     pub async fn base(&self) -> Option<Object> {
         let base = {
             let state = self.writing.state();
-            let own = |base: &&crate::draft::pinned::Pinned| base.key == state.id.key;
-            state.base.as_ref().filter(own).cloned()
+            state.own_base().cloned()
         };
         Some(self.writing.object(&base?).await)
     }

@@ -1,146 +1,105 @@
-//! The state of a draft, and its changes that need no wait.
+//! The state of a draft. Its fields are private to this module and its children, in which each transition is a method that
+//! also queues the journal's records of it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::time::Instant;
-
-use crate::draft::edition::{ClosedEdition, ReplacedEdition};
+use crate::draft::edition::ReplacedEdition;
 use crate::draft::phase::{Phase, Step};
 use crate::draft::pinned::Pinned;
-use crate::draft::records::header_pairs;
+use crate::draft::state::change_times::ChangeTimes;
+use crate::draft::state::handles::OpenHandles;
+use crate::draft::state::journal_queue::JournalQueue;
+use crate::draft::state::retry::Retry;
+use crate::draft::state::room::DraftRoom;
+use crate::draft::state::target::CommitTarget;
+use crate::draft::state::upload::UploadState;
 use crate::draft::uncertain::UncertainCommits;
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::{Base, Begin, GuardWord, Record};
+use crate::spool::replay::Replayed;
 use crate::{Drafts, WriteError};
-use tidegate_engine::times::{Times, following};
+use tidegate_engine::times::Times;
 use tidegate_origin::write::Headers;
-use tidegate_origin::{CompletedPart, Guard, Sums, Upload};
-use tidegate_plan::attributes::{Attributes, MTIME_HEADER, UnixTime};
-use tidegate_plan::upload::{Draft, GonePart};
-use tidegate_plan::{ByteRange, ETag, Extents, ObjectId, Timestamp, Version};
+use tidegate_origin::{Guard, Upload};
+use tidegate_plan::upload::Draft;
+use tidegate_plan::{ByteRange, ObjectId, Timestamp};
+
+mod base;
+mod change_times;
+mod changes;
+pub(crate) mod editions;
+mod handles;
+mod journal_queue;
+mod journaling;
+mod outcome;
+mod parts;
+mod retry;
+pub(crate) mod room;
+mod sending;
+pub(crate) mod stage;
+pub(crate) mod target;
+pub(crate) mod upload;
 
 /// See the module documentation.
 pub(crate) struct DraftState {
-    pub(crate) id: ObjectId,
-    pub(crate) draft: Draft,
-    pub(crate) base: Option<Pinned>,
-    pub(crate) headers: Headers,
-    pub(crate) guard: Guard,
-    /// Whether it goes without the condition that no object is there, once a look has found none, if the store does not
-    /// know conditions.
-    pub(crate) may_lack_guard: bool,
-    pub(crate) upload: Option<Upload>,
-    /// The headers that the upload was begun with.
-    pub(crate) begun_with: Headers,
-    /// Whether parts are sent to a staging key.
-    pub(crate) staged: bool,
-    /// Whether each part is copied on its own, because the store wants all of one size.
-    pub(crate) apart: bool,
-    /// The checksums of parts that an earlier process sent, until they are compared with the spool.
-    pub(crate) unverified: BTreeMap<u32, Sums>,
-    /// The checksums of sent parts, for the journal and for the completion.
-    pub(crate) sums: BTreeMap<u32, Sums>,
-    /// The parts of a completion, until its outcome is known.
-    pub(crate) completing: Option<Vec<CompletedPart>>,
-    /// The tag of the object before the completion, if the new object's own tag will not be known.
-    pub(crate) before: Option<ETag>,
+    target: CommitTarget,
+    draft: Draft,
+    base: Option<Pinned>,
+    upload: UploadState,
     /// Our objects that are, or may be, in the bucket.
-    pub(crate) uncertain: UncertainCommits,
-    pub(crate) file: Option<Arc<SpoolFile>>,
+    uncertain: UncertainCommits,
+    journal: JournalQueue,
     /// The promised edition that this unpromised one replaces.
-    pub(crate) replaced_edition: Option<ReplacedEdition>,
-    /// Ranges that were to leave the spool and are still there, with their byte counts. The draft
-    /// counts them no more.
-    pub(crate) leaving: Vec<(ByteRange, u64)>,
-    /// Ranges for whose bytes room in the spool was taken ahead.
-    pub(crate) set_aside: Extents,
-    /// Bytes written since the last journal record of them.
-    pub(crate) unnoted: Extents,
-    /// Records to append to the journal.
-    pub(crate) records: Vec<Record>,
-    /// The time of the last write; before the first one, the times of its base.
-    pub(crate) times: Times,
-    /// The revision of the waiting change of attributes that is among the headers.
-    pub(crate) attributes_of: Option<u64>,
-    /// The time of the oldest write that is not in the bucket, while it is unpublished.
-    pub(crate) unsent_since: Timestamp,
-    /// Changes with every write and every changed header.
-    pub(crate) revision: u64,
+    replaced_edition: Option<ReplacedEdition>,
+    room: DraftRoom,
+    times: ChangeTimes,
     phase: Phase,
-    pub(crate) handles: usize,
-    /// Whether its closes return before it is in the bucket.
-    pub(crate) closes_behind: bool,
-    /// The only part whose bytes are in memory while it waits for its close.
-    pub(crate) part_in_memory: u32,
-    /// Parts being sent.
-    pub(crate) sending: usize,
-    /// Whether parts are being evicted ahead of need.
-    pub(crate) evicting: bool,
-    /// Whether the last eviction failed, of which the log knows.
-    pub(crate) eviction_fails: bool,
-    /// The latest error of a part.
-    pub(crate) failure: Option<WriteError>,
-    /// Failures in a row. No part is sent ahead before `not_before`.
-    pub(crate) failures: u32,
-    pub(crate) not_before: Option<Instant>,
-    /// The time of the next try of the queue, while it waits for that.
-    pub(crate) next_try: Option<Instant>,
-    /// The version that was committed last.
-    pub(crate) committed: Option<Arc<Version>>,
+    handles: OpenHandles,
+    retry: Retry,
 }
 
 impl DraftState {
     /// Returns a state that begins as `base`, or empty.
-    pub(crate) fn new(
-        inner: &Drafts,
-        id: ObjectId,
-        base: Option<Pinned>,
-        headers: Headers,
-        guard: Guard,
-    ) -> Self {
+    pub(crate) fn new(inner: &Drafts, target: CommitTarget, base: Option<Pinned>) -> Self {
         let length = base.as_ref().map_or(0, |base| base.version.size);
         let draft = Draft::new(inner.settings.parts, length).with_kept_ends(inner.settings.kept);
         let begins_as = base.as_ref().map(|base| &*base.version);
-        let times = inner.core.times_of_draft(&id, begins_as);
+        let times = inner.core.times_of_draft(target.id(), begins_as);
         Self {
-            id,
+            target,
             draft,
             base,
-            headers,
-            guard,
-            may_lack_guard: false,
-            upload: None,
-            begun_with: Headers::new(),
-            staged: false,
-            apart: false,
-            unverified: BTreeMap::new(),
-            sums: BTreeMap::new(),
-            completing: None,
-            before: None,
+            upload: UploadState::default(),
             uncertain: UncertainCommits::default(),
-            file: None,
+            journal: JournalQueue::default(),
             replaced_edition: None,
-            leaving: Vec::new(),
-            set_aside: Extents::default(),
-            unnoted: Extents::default(),
-            records: Vec::new(),
-            times,
-            attributes_of: None,
-            unsent_since: times.changed,
-            revision: 0,
+            room: DraftRoom::default(),
+            times: ChangeTimes::new(times),
             phase: Phase::default(),
-            handles: 0,
-            closes_behind: false,
-            part_in_memory: 0,
-            sending: 0,
-            evicting: false,
-            eviction_fails: false,
-            failure: None,
-            failures: 0,
-            not_before: None,
-            next_try: None,
-            committed: None,
+            handles: OpenHandles::default(),
+            retry: Retry::default(),
+        }
+    }
+
+    /// Returns the same as an earlier process left it: with its files, its upload, and the times that were seen then.
+    pub(crate) fn recovered(
+        self,
+        inner: &Drafts,
+        file: Arc<SpoolFile>,
+        replayed: &Replayed,
+        begun: Option<(Upload, Headers)>,
+        times: Times,
+    ) -> Self {
+        let kept = inner.settings.kept;
+        let mut journal = JournalQueue::default();
+        journal.open(file);
+        Self {
+            draft: replayed.draft.clone().with_kept_ends(kept),
+            upload: UploadState::recovered(&self.id().key, begun, replayed),
+            uncertain: UncertainCommits::earlier(replayed.tried.clone()),
+            journal,
+            times: ChangeTimes::new(times),
+            phase: Phase::recovered(replayed.promised),
+            ..self
         }
     }
 
@@ -153,7 +112,7 @@ impl DraftState {
         &self.phase
     }
 
-    /// Takes a step of its phase. The methods below do that too, where a step goes with other changes.
+    /// Takes a step of its phase. The methods of the children do that too, where a step goes with other changes.
     pub(crate) fn step(&mut self, step: Step) {
         let next = self.phase.after(&step);
         #[cfg(test)]
@@ -161,83 +120,97 @@ impl DraftState {
         self.phase = next;
     }
 
-    /// Notes that a writer closed it, and that it is to be published in the background.
-    pub(crate) fn close_for_queue(&mut self) {
-        self.step(Step::Close);
-        self.records.push(Record::Closed);
+    /// Returns the object that a commit makes.
+    pub(crate) fn id(&self) -> &ObjectId {
+        self.target.id()
     }
 
-    /// Announces a write: readers of the closed draft notice it before a byte changes.
-    pub(crate) fn begin_write(&mut self, range: ByteRange) -> Result<(), GonePart> {
-        self.draft.begin_write(range)?;
-        self.revision += 1;
-        self.step(Step::BeginChange);
-        Ok(())
+    /// Returns the headers that the object will have.
+    pub(crate) fn headers(&self) -> &Headers {
+        self.target.headers()
     }
 
-    /// Notes a write. It invalidates a completion under way, and a set time of the content.
-    pub(crate) fn note_change(&mut self, now: Timestamp) {
-        self.note_headers(now);
-        self.times.modified = self.times.changed;
-        if self.headers.iter().any(|(name, _)| *name == MTIME_HEADER) {
-            self.headers.retain(|(name, _)| *name != MTIME_HEADER);
-            let headers = header_pairs(&self.headers);
-            self.records.push(Record::Headers(headers));
-        }
+    /// Returns the condition on the key.
+    pub(crate) fn guard(&self) -> &Guard {
+        self.target.guard()
     }
 
-    /// Notes a change of a header. It invalidates a completion under way.
-    pub(crate) fn note_headers(&mut self, now: Timestamp) {
-        self.times.changed = following(now, self.times.changed, self.phase.is_dirty());
-        if !self.phase.is_dirty() {
-            self.unsent_since = now;
-        }
-        self.revision += 1;
-        self.step(Step::Change);
-        self.completing = None;
+    /// Returns the revision of the waiting change of attributes that is among the headers.
+    pub(crate) fn attributes_of(&self) -> Option<u64> {
+        self.target.attributes_of()
     }
 
-    /// Notes another name: the content's time stays.
-    pub(crate) fn note_name(&mut self, now: Timestamp) {
-        self.times.changed = following(now, self.times.changed, true);
+    /// Returns the places of its bytes, and the states of its parts.
+    pub(crate) fn draft(&self) -> &Draft {
+        &self.draft
     }
 
-    /// Has the headers sent, which were changed before: no time moves.
-    pub(crate) fn send_headers(&mut self) {
-        self.revision += 1;
-        self.step(Step::Change);
-        self.completing = None;
+    /// Returns the time of the last write; before the first one, the times of its base.
+    pub(crate) fn times(&self) -> Times {
+        self.times.times()
+    }
+
+    /// Returns a number that changes with every write and every changed header.
+    pub(crate) fn revision(&self) -> u64 {
+        self.times.revision()
+    }
+
+    /// Returns the time of the oldest write that is not in the bucket, while it is unpublished.
+    pub(crate) fn unsent_since(&self) -> Timestamp {
+        self.times.unsent_since()
     }
 
     /// Returns the time of its last write that is not in the bucket, if there is one.
     pub(crate) fn unsent_write(&self) -> Option<Timestamp> {
-        let modified = self.times.modified;
-        (modified >= self.unsent_since).then_some(modified)
+        self.times.unsent_write()
     }
 
-    /// Returns the headers for an object that is sent as a whole. One with a mode has the time of its content as well.
-    pub(crate) fn headers_to_store(&self) -> Headers {
-        let mut headers = self.headers.clone();
-        let attributes = Attributes::of(&headers);
-        if attributes.mode.is_some() && attributes.modified.is_none() {
-            let modified = Some(UnixTime::from(self.times.modified));
-            let dated = Attributes {
-                modified,
-                ..attributes
-            };
-            dated.store(&mut headers);
-        }
-        headers
+    pub(crate) fn handles(&self) -> &OpenHandles {
+        &self.handles
     }
 
-    /// Returns whether an open handle has changed it since the last close.
-    pub(crate) fn is_half_way(&self) -> bool {
-        self.handles > 0 && self.phase.is_unclosed()
+    pub(crate) fn handles_mut(&mut self) -> &mut OpenHandles {
+        &mut self.handles
     }
 
-    /// Returns whether an open handle has truncated it to nothing since the last close. Its own close publishes it.
-    pub(crate) fn is_half_replaced(&self) -> bool {
-        self.handles > 0 && self.phase.is_replaced()
+    pub(crate) fn retry(&self) -> &Retry {
+        &self.retry
+    }
+
+    pub(crate) fn retry_mut(&mut self) -> &mut Retry {
+        &mut self.retry
+    }
+
+    pub(crate) fn room(&self) -> &DraftRoom {
+        &self.room
+    }
+
+    pub(crate) fn room_mut(&mut self) -> &mut DraftRoom {
+        &mut self.room
+    }
+
+    /// Returns the pieces of a range that have no room in the spool.
+    pub(crate) fn without_room(&self, range: ByteRange) -> Vec<ByteRange> {
+        let gaps = self.draft.local().gaps(range).into_iter();
+        gaps.flat_map(|gap| self.room.gaps(gap)).collect()
+    }
+
+    /// Takes the room that it has in the spool, except that of its journal.
+    fn take_room(&mut self) -> u64 {
+        self.draft.local().bytes() + self.room.take()
+    }
+
+    pub(crate) fn uncertain(&self) -> &UncertainCommits {
+        &self.uncertain
+    }
+
+    /// Notes a copy of the object onto itself without an answer.
+    pub(crate) fn note_uncertain_copy(&mut self) {
+        self.uncertain.note_copy();
+    }
+
+    pub(crate) fn upload(&self) -> &UploadState {
+        &self.upload
     }
 
     /// Fails if bytes of it are lost.
@@ -246,186 +219,5 @@ impl DraftState {
             true => Err(WriteError::Lost),
             false => Ok(()),
         }
-    }
-
-    /// Returns the first record of this draft's journal.
-    pub(crate) fn beginning(&self) -> Begin {
-        Begin {
-            origin: self.id.origin.0,
-            key: self.id.key.as_str().to_owned(),
-            headers: header_pairs(&self.headers),
-            guard: match &self.guard {
-                Guard::None => GuardWord::None,
-                Guard::Absent => GuardWord::Absent,
-                Guard::Same(etag) => GuardWord::Same(etag.as_str().to_owned()),
-            },
-            may_lack_guard: self.may_lack_guard,
-            base: self.journaled_base(),
-            first_part: self.draft.sizes().first(),
-            hidden: self.staged,
-            replaces: self.replaced_edition.as_ref().map(|replaced| replaced.id),
-            // The spool numbers it.
-            order: 0,
-        }
-    }
-
-    /// Returns the base for the journal, which names no other object.
-    fn journaled_base(&self) -> Option<Base> {
-        let base = self.base.as_ref();
-        let base = base.filter(|_| self.copied_base().is_none());
-        base.map(Pinned::journal_base)
-    }
-
-    /// Releases the memory of the written bytes, which are read from the disk from now on. A
-    /// failing origin may fail for long, and other writers want the memory.
-    pub(crate) fn hold_no_memory(&self) {
-        if let Some(file) = &self.file {
-            file.let_go(ByteRange::new(0, u64::MAX));
-        }
-    }
-
-    /// Takes the queued records and the journal's file. Without a file, the records stay queued.
-    pub(crate) fn take_records(&mut self) -> Option<(Arc<SpoolFile>, Vec<Record>)> {
-        let file = self.file.clone()?;
-        Some((file, std::mem::take(&mut self.records)))
-    }
-
-    /// Takes the room that it has in the spool, except that of its journal.
-    pub(crate) fn take_room(&mut self) -> u64 {
-        let leaving = std::mem::take(&mut self.leaving).into_iter();
-        let set_aside = std::mem::take(&mut self.set_aside).bytes();
-        self.draft.local().bytes() + set_aside + leaving.map(|(_, freed)| freed).sum::<u64>()
-    }
-
-    /// Queues records of the bytes written since the last ones.
-    pub(crate) fn note_written(&mut self) {
-        if self.unnoted.iter().next().is_some() {
-            let unnoted = std::mem::take(&mut self.unnoted);
-            self.records
-                .extend(Record::wrote(self.draft.size(), &unnoted));
-        }
-    }
-}
-
-/// Editions.
-impl DraftState {
-    /// Returns whether a `fsync` or `close` has promised this edition, or the one before.
-    pub(crate) fn is_promised(&self) -> bool {
-        self.phase.is_promised() || self.replaced_edition.is_some()
-    }
-
-    /// Returns whether a crash would find a promised state of it other than the present one.
-    pub(crate) fn has_outdated_journal(&self) -> bool {
-        self.phase.is_behind() || self.replaced_edition.is_some()
-    }
-
-    /// Returns the closed edition that a writer replaces, unless the replacement is promised or in
-    /// the bucket.
-    pub(crate) fn replaced_closed_edition(&self) -> Option<Arc<ClosedEdition>> {
-        let before = self
-            .replaced_edition
-            .as_ref()
-            .filter(|_| self.phase.is_dirty())?;
-        before.closed.clone()
-    }
-
-    /// Hides the edition before from readers, because the object was changed another way since.
-    pub(crate) fn forget_closed_edition(&mut self) {
-        if let Some(before) = &mut self.replaced_edition {
-            before.closed = None;
-        }
-    }
-
-    /// Returns this edition for readers if it is unchanged since its close and all of it is in the
-    /// spool.
-    pub(crate) fn closed_edition(&self, file: &Arc<SpoolFile>) -> Option<Arc<ClosedEdition>> {
-        let is_whole = self.phase.is_closed_and_promised() && !self.draft.has_gone_bytes();
-        is_whole.then(|| {
-            Arc::new(ClosedEdition {
-                revision: self.revision,
-                draft: self.draft.clone(),
-                headers: self.headers.clone(),
-                file: file.clone(),
-                base: self.base.clone(),
-            })
-        })
-    }
-
-    /// Has the rest sent anew if the lost bytes are truncated, and the rest is here.
-    pub(crate) fn restore_if_whole(&mut self) {
-        if self.phase.is_lost() && !self.draft.has_gone_bytes() {
-            self.step(Step::Restore);
-            // The store has forgotten it.
-            drop(self.forget_upload());
-        }
-    }
-
-    /// Forgets the upload, with its parts and its completion. Returns it: the caller abandons it.
-    pub(crate) fn forget_upload(&mut self) -> Option<Upload> {
-        self.draft.forget_sent();
-        self.completing = None;
-        self.records.push(Record::Unsent);
-        self.upload.take()
-    }
-
-    /// Resets all state of an edition that does not apply to the next. Uncertain commits stay: an
-    /// object in the bucket may still be ours.
-    pub(crate) fn begin_anew(&mut self) {
-        self.unnoted = Extents::default();
-        self.records = self.uncertain.records();
-        let is_scattered = !self.draft.is_in_order();
-        self.records
-            .extend(is_scattered.then_some(Record::Scattered));
-        self.unverified.clear();
-        self.sums.clear();
-        self.before = None;
-        self.staged = false;
-        self.step(Step::BeginEdition);
-    }
-}
-
-/// Uncertain commits, and the journal.
-impl DraftState {
-    /// Notes that the object with this tag is, or may be, in the bucket, and is ours. It has these headers, if they are
-    /// known.
-    pub(crate) fn add_uncertain(&mut self, etag: ETag, headers: Option<Headers>) {
-        let record = self.uncertain.add(etag, headers);
-        self.records.extend(record);
-    }
-
-    /// Returns the beginning and the records of a new journal, valid once the bytes are durable.
-    pub(crate) fn journal_snapshot(&self) -> (Box<Begin>, Vec<Record>) {
-        let size = self.draft.base();
-        let mut records = vec![Record::Cut { size }];
-        records.extend(self.wrote());
-        let upload = self.upload.as_ref();
-        records.extend(upload.map(|upload| Record::upload(upload, &self.begun_with)));
-        records.extend(self.sent());
-        let gone = self.draft.gone_parts();
-        records.extend(gone.map(|(index, _)| Record::Evicted { index }));
-        records.extend((!self.draft.is_in_order()).then_some(Record::Scattered));
-        records.extend(self.uncertain.records());
-        let completing = self.completing.as_deref();
-        let before = self.before.as_ref();
-        records.extend(completing.map(|parts| Record::completing(parts, before)));
-        records.push(Record::Synced);
-        (Box::new(self.beginning()), records)
-    }
-
-    /// Returns the ranges that are in the spool, and those that were before they left.
-    fn wrote(&self) -> Vec<Record> {
-        let mut extents = self.draft.local().clone();
-        for (_, range) in self.draft.gone_parts() {
-            extents.insert(range);
-        }
-        Record::wrote(self.draft.size(), &extents)
-    }
-
-    fn sent(&self) -> impl Iterator<Item = Record> {
-        let sent = self.draft.sent_parts();
-        sent.filter_map(|(index, sent)| {
-            let sums = *self.sums.get(&index)?;
-            Some(Record::part(index, sent.length, &sent.etag, sums))
-        })
     }
 }

@@ -12,7 +12,6 @@ use crate::WriteError;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::spool::FILES_BYTES;
-use crate::spool::journal::Record;
 use crate::spool::space::Space;
 use crate::task::run_to_completion;
 use tidegate_plan::ByteRange;
@@ -90,7 +89,7 @@ impl Resize {
 impl SharedDraft {
     /// Returns whether bytes that left the spool can be read back.
     pub(crate) fn can_read_back(&self) -> bool {
-        self.state().staged
+        self.state().upload().is_staged()
     }
 
     /// Reserves the room in the spool that a write of `length` bytes needs.
@@ -101,12 +100,16 @@ impl SharedDraft {
     ) -> Result<ReservedRoom<'_>, WriteError> {
         let (growth, used, files) = {
             let mut state = self.state();
-            let files = if state.file.is_none() { FILES_BYTES } else { 0 };
-            let at = offset.unwrap_or_else(|| state.draft.size());
+            let files = if state.file().is_none() {
+                FILES_BYTES
+            } else {
+                0
+            };
+            let at = offset.unwrap_or_else(|| state.draft().size());
             let range = ByteRange::new(at, at.saturating_add(length));
             (
-                state.draft.growth(range),
-                state.set_aside.remove(range),
+                state.draft().growth(range),
+                state.room_mut().use_up(range),
                 files,
             )
         };
@@ -169,13 +172,14 @@ impl SharedDraft {
         let space = &self.inner.spool.space;
         let (file, room) = {
             let mut state = self.state();
-            let goes_on = range.start == state.draft.size() && !state.phase().is_lost();
-            let file = state.file.clone().filter(|_| goes_on);
-            let Some(file) = file.filter(|file| file.goes_on(range.start, bytes)) else {
+            let goes_on = range.start == state.draft().size() && !state.phase().is_lost();
+            let file = state.file().filter(|_| goes_on);
+            let file = file.filter(|file| file.goes_on(range.start, bytes));
+            let Some(file) = file.cloned() else {
                 return false;
             };
-            let bytes = state.draft.growth(range);
-            if state.set_aside.bytes() > 0 || !space.try_take(bytes) {
+            let bytes = state.draft().growth(range);
+            if state.room().has_set_aside() || !space.try_take(bytes) {
                 return false;
             }
             let room = ReservedRoom { space, bytes };
@@ -185,7 +189,7 @@ impl SharedDraft {
             (file, room)
         };
         if !file.copy_in(range.start, bytes) {
-            self.state().draft.fail_write(range);
+            self.state().fail_write(range);
             return false;
         }
         let ended = self.end_write(range, room.keep(), Ok(()));
@@ -211,16 +215,14 @@ impl SharedDraft {
     ) -> Result<(), WriteError> {
         let space = &self.inner.spool.space;
         if let Err(error) = written {
-            state.draft.fail_write(range);
+            state.fail_write(range);
             space.give(growth);
             return Err(error.into());
         }
-        let grown = state.draft.end_write(range);
+        let grown = state.end_write(range, self.inner.core.now());
         // Two concurrent writes of the same new bytes reserved them twice.
         space.give(growth.saturating_sub(grown));
         space.take(grown.saturating_sub(growth));
-        state.unnoted.insert(range);
-        state.note_change(self.inner.core.now());
         Ok(())
     }
 
@@ -238,7 +240,7 @@ impl SharedDraft {
         loop {
             let (gap, file) = {
                 let mut state = self.state();
-                let Some(gap) = state.draft.first_of_base(piece) else {
+                let Some(gap) = state.draft().first_of_base(piece) else {
                     break;
                 };
                 state.begin_write(gap)?;
@@ -248,7 +250,7 @@ impl SharedDraft {
             let written = file.blocking(move |file| file.write(gap.start, bytes));
             let written = written.await;
             let mut state = self.state();
-            let dated = Attributes::of(&state.headers).modified;
+            let dated = Attributes::of(state.headers()).modified;
             self.end_write_in(&mut state, (gap, 0), written)?;
             let now = self.inner.core.now();
             state.set_attributes(now, |kept| kept.modified = kept.modified.or(dated));
@@ -275,25 +277,14 @@ impl SharedDraft {
     }
 
     async fn resize_now(self: &Arc<Self>, change: Resize) -> Result<u64, WriteError> {
-        let before = self.state().draft.size();
+        let before = self.state().draft().size();
         let (kept, size) = change.of(before);
         let freed = {
             let mut state = self.state();
             if (kept, size) == (before, before) {
                 return Ok(before);
             }
-            state.note_written();
-            let mut freed = 0;
-            for (from, size) in [(before, kept), (kept, size)] {
-                if from != size {
-                    // The second one cannot fail after the first: it begins where no byte is gone.
-                    freed += state.draft.truncate(size)?;
-                    state.records.push(Record::Cut { size });
-                }
-            }
-            state.note_change(self.inner.core.now());
-            state.restore_if_whole();
-            freed
+            state.resize((kept, size), self.inner.core.now())?
         };
         let file = self.file();
         // Before bytes go: see `Record::Cut`. They go even if the record fails; otherwise they

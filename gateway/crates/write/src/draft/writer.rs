@@ -7,13 +7,11 @@ use bytes::Bytes;
 
 use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
 use crate::draft::write::{GateGuard, Resize, WritePlace};
-use crate::spool::journal::Record;
 use crate::{Commit, Drafts, WriteError};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::parts::MAX_OBJECT;
-use tidegate_plan::{ByteRange, ObjectId, ObjectKey, Timestamp};
+use tidegate_plan::{ByteRange, ObjectId, ObjectKey};
 
 /// A handle. All handles on one key share one draft: each reads at once the bytes that another has
 /// written.
@@ -30,11 +28,11 @@ impl Writer {
     pub(crate) fn join(inner: &Arc<Drafts>, writing: Arc<SharedDraft>) -> Option<Self> {
         let writings = inner.writings();
         let mut state = writing.state();
-        let listed = writings.get(&state.id);
+        let listed = writings.get(state.id());
         if !listed.is_some_and(|there| Arc::ptr_eq(there, &writing)) {
             return None;
         }
-        state.handles += 1;
+        state.handles_mut().open();
         drop(state);
         drop(writings);
         Some(Self { writing })
@@ -44,7 +42,7 @@ impl Writer {
     pub(crate) fn of_listed(inner: &Drafts, id: &ObjectId) -> Option<Self> {
         let writings = inner.writings();
         let writing = writings.get(id)?.clone();
-        writing.state().handles += 1;
+        writing.state().handles_mut().open();
         drop(writings);
         Some(Self { writing })
     }
@@ -52,13 +50,13 @@ impl Writer {
     /// Returns the object's key, which a rename may have changed.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
-        self.writing.state().id.key.clone()
+        self.writing.state().id().key.clone()
     }
 
     /// Returns its current length, in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.writing.state().draft.size()
+        self.writing.state().draft().size()
     }
 
     /// Returns whether it differs from the bucket's version.
@@ -278,21 +276,6 @@ impl Writer {
         let _shared = self.writing.gate.read().await;
         let now = self.writing.inner.core.now();
         self.writing.state().set_attributes(now, change);
-    }
-}
-
-impl DraftState {
-    pub(crate) fn set_attributes(&mut self, now: Timestamp, change: impl FnOnce(&mut Attributes)) {
-        let before = Attributes::of(&self.headers);
-        let mut attributes = before;
-        change(&mut attributes);
-        if attributes == before {
-            return;
-        }
-        attributes.store(&mut self.headers);
-        let headers = self.beginning().headers;
-        self.records.push(Record::Headers(headers));
-        self.note_headers(now);
     }
 }
 

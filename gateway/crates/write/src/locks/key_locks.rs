@@ -4,17 +4,25 @@
 //! write of another writer between them would be lost. The gate of a draft (`publish_hold`) is
 //! taken before this lock, never after. Of two keys, the smaller one is locked first.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
+use tidegate_engine::Core;
 use tidegate_plan::ObjectId;
 use tidegate_telemetry::locks::Recover as _;
 
 /// See the module documentation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyLocks(Arc<Mutex<HashMap<ObjectId, LockedKey>>>);
+
+/// The locks on the keys of an engine's buckets, which one bucket shares under all its identities.
+#[derive(Debug)]
+pub(crate) struct BucketKeyLocks {
+    core: Arc<Core>,
+    locks: KeyLocks,
+}
 
 /// A key that is locked or waited for.
 #[derive(Debug, Default)]
@@ -80,6 +88,49 @@ impl KeyLocks {
     /// Returns whether a renamed object is about to have a key.
     pub(crate) fn expects_renamed(&self, id: &ObjectId) -> bool {
         self.table().get(id).is_some_and(|key| key.expects_renamed)
+    }
+}
+
+impl BucketKeyLocks {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self {
+            core: core.clone(),
+            locks: KeyLocks::default(),
+        }
+    }
+
+    /// Keeps other writers of this process from changing a key of a bucket, under any identity.
+    pub(crate) async fn lock_key(&self, id: &ObjectId) -> KeyLock {
+        self.locks.take(&self.core.of_bucket(id)).await
+    }
+
+    /// Like [`Self::lock_key`], for two keys.
+    pub(crate) async fn lock_keys(&self, one: &ObjectId, other: &ObjectId) -> [KeyLock; 2] {
+        let (one, other) = (self.core.of_bucket(one), self.core.of_bucket(other));
+        self.locks.take_both(&one, &other).await
+    }
+
+    /// Says of a locked key that a renamed object is about to have it, until its lock is dropped.
+    pub(crate) fn expect_renamed(&self, id: &ObjectId) {
+        self.locks.expect_renamed(&self.core.of_bucket(id));
+    }
+
+    /// Returns whether a renamed object is about to have a key.
+    pub(crate) fn expects_renamed(&self, id: &ObjectId) -> bool {
+        self.locks.expects_renamed(&self.core.of_bucket(id))
+    }
+
+    /// Like [`Self::lock_key`], for those of the keys that are not held yet, in one order.
+    pub(crate) async fn lock_more<'a>(
+        &self,
+        held: &mut BTreeMap<ObjectId, KeyLock>,
+        keys: impl IntoIterator<Item = &'a ObjectId>,
+    ) {
+        for id in BTreeSet::from_iter(keys) {
+            if !held.contains_key(id) {
+                held.insert(id.clone(), self.lock_key(id).await);
+            }
+        }
     }
 }
 

@@ -45,7 +45,7 @@ impl Drafts {
     pub(crate) async fn hold_and_lock(&self, id: &ObjectId) -> (Option<PublishHold>, KeyLock) {
         loop {
             let hold = self.hold_publishing(id).await;
-            let lock = self.path.lock_key(id).await;
+            let lock = self.path.keys.lock_key(id).await;
             if has_no_other(&self.writings(), id, hold.as_ref()) {
                 return (hold, lock);
             }
@@ -90,7 +90,7 @@ impl PublishHold {
             let mut state = writing.state();
             let promised = state.is_promised();
             state.step(Step::Discard);
-            (state.handles > 0, promised)
+            (state.handles().is_open(), promised)
         };
         let file = match is_read {
             true => writing.keep_for_handles(),
@@ -127,7 +127,7 @@ impl PublishHold {
             // No handle may join it meanwhile.
             let mut writings = self.writing.inner.writings();
             let state = self.writing.state();
-            let unused = state.handles == 0 && is_due(&state);
+            let unused = !state.handles().is_open() && is_due(&state);
             drop(state);
             if unused {
                 self.writing.unlist(&mut writings, &self.id);

@@ -97,7 +97,7 @@ impl Drafts {
         (old, hold): (&ObjectId, Option<PublishHold>),
         (new, over): (&ObjectId, Option<PublishHold>),
     ) -> Option<RenameHolds> {
-        let locks = self.path.lock_keys(old, new).await;
+        let locks = self.path.keys.lock_keys(old, new).await;
         let writings = self.writings();
         if !(has_no_other(&writings, old, hold.as_ref())
             && has_no_other(&writings, new, over.as_ref()))
@@ -105,7 +105,7 @@ impl Drafts {
             return None;
         }
         // With the table in hand: no other draft begins under the new key from now on.
-        self.path.expect_renamed(new);
+        self.path.keys.expect_renamed(new);
         drop(writings);
         Some(RenameHolds { hold, over, locks })
     }

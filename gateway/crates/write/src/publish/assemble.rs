@@ -6,11 +6,10 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
-use crate::spool::journal::Record;
 use crate::{MAX_DRAFT_STREAMS, WriteError};
-use tidegate_origin::{CompletedPart, OriginError, Sums, Upload};
+use tidegate_origin::{CompletedPart, OriginError, Upload};
+use tidegate_plan::ETag;
 use tidegate_plan::upload::{Piece, Pieces, SendOccasion};
-use tidegate_plan::{ByteRange, ETag};
 
 /// The most bytes of a base that one request copies, unless one part is larger. S3 allows 5 GiB,
 /// but a close that waits for a slow store must see progress (`deadline`), with all streams in use.
@@ -25,8 +24,8 @@ impl SharedDraft {
         self.send_rest().await?;
         let pieces = {
             let state = self.state();
-            let sizes = state.draft.sizes();
-            state.draft.pieces(if state.apart {
+            let sizes = state.draft().sizes();
+            state.draft().pieces(if state.upload().copies_apart() {
                 sizes.first()
             } else {
                 MAX_COPIED_PIECE
@@ -35,20 +34,15 @@ impl SharedDraft {
         let pieces = pieces.map_err(|_| WriteError::Lost)?;
         let upload = self.upload().await?;
         let parts = self.copy_rest(&upload, pieces).await?;
-        let parts = self.state().listed(&upload, parts);
+        let parts = self.state().upload().listed(&upload, parts);
         let before = self.earlier_tag(&upload, &parts).await?;
         let (promised, all_journaled) = {
             let mut state = self.state();
-            state.note_written();
-            let completing = Record::completing(&parts, before.as_ref());
-            let is_journaled = !state.is_journaled_elsewhere();
-            state.records.extend(is_journaled.then_some(completing));
-            state.before = before;
-            state.completing = Some(parts.clone());
+            state.begin_completion(parts.clone(), before);
             let is_journaled = !state.phase().is_behind();
             (
                 state.phase().is_promised(),
-                is_journaled && !state.draft.has_gone_bytes(),
+                is_journaled && !state.draft().has_gone_bytes(),
             )
         };
         // After a crash, the journal must show these parts, not those that were promised before.
@@ -70,27 +64,15 @@ impl SharedDraft {
     /// Marks parts for sending again that an earlier process sent and whose bytes in the spool
     /// differ. That process was killed after it had written into them.
     async fn verify_sent(&self) -> Result<(), WriteError> {
-        while let Some((index, range, sums)) = self.next_unverified() {
+        loop {
+            let next = self.state().next_unverified();
+            let Some((index, range, sums)) = next else {
+                return Ok(());
+            };
             let file = self.file();
             let found = file.blocking(move |file| file.sums(range)).await?;
-            let mut state = self.state();
-            if found.crc64 != sums.crc64 {
-                state.draft.mark_unsent(index);
-            }
-            state.unverified.remove(&index);
-        }
-        Ok(())
-    }
-
-    fn next_unverified(&self) -> Option<(u32, ByteRange, Sums)> {
-        let mut state = self.state();
-        loop {
-            let (index, sums) = state.unverified.first_key_value()?;
-            let (index, sums) = (*index, *sums);
-            match state.draft.sent_range(index) {
-                Some(range) => return Some((index, range, sums)),
-                None => drop(state.unverified.remove(&index)),
-            }
+            let is_same = found.crc64 == sums.crc64;
+            self.state().end_verification(index, is_same);
         }
     }
 
@@ -99,17 +81,18 @@ impl SharedDraft {
         let mut progress = self.progress.subscribe();
         loop {
             progress.mark_unchanged();
-            let failed = self.state().failure.is_some();
+            let failed = self.state().retry().has_failed();
             if !failed {
                 self.kick(SendOccasion::Closing);
             }
-            if self.state().sending == 0 {
+            if !self.state().retry().is_sending() {
                 break;
             }
             // `sent` changes the count, also when a part fails.
             let _ = progress.changed().await;
         }
-        match self.state().failure.take() {
+        let failure = self.state().retry_mut().take_failure();
+        match failure {
             Some(error) => Err(error),
             None => Ok(()),
         }
@@ -121,7 +104,7 @@ impl SharedDraft {
         upload: &Upload,
         pieces: Pieces,
     ) -> Result<Vec<(u32, ETag)>, WriteError> {
-        let base = self.state().base.as_ref().map(Pinned::source);
+        let base = self.state().base().map(Pinned::source);
         let copied = pieces.into_iter().map(|piece| {
             let base = base.clone();
             async move {

@@ -7,13 +7,10 @@
 
 use std::sync::Arc;
 
-use crate::WriteError;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::draft::phase::Step;
-use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
-use crate::draft::uncertain::UncertainCommits;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::{PublishHold, check_held, discard_held};
 use crate::publish::published_version::PublishedVersion;
@@ -21,12 +18,14 @@ use crate::publish::stuck::EndedFile;
 use crate::spool::file::SpoolFile;
 use crate::task::catch_panic;
 use crate::task::run_to_completion;
+use crate::{Drafts, WriteError};
 use tidegate_engine::Error;
 use tidegate_engine::names::Facts;
 use tidegate_engine::times::KnownAttributes;
 use tidegate_origin::{Guard, OriginError};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::upload::SendOccasion;
+use tidegate_plan::{ETag, ObjectId, Timestamp};
 
 /// Tries to publish within one commit, if the upload is lost.
 pub(crate) const MAX_PUBLISH_ATTEMPTS: u32 = 3;
@@ -90,7 +89,7 @@ impl SharedDraft {
         });
         if result.as_ref().is_err_and(WriteError::shows_another) {
             // Before the draft counts as refused: readers then ask for what the bucket has.
-            let id = self.state().id.clone();
+            let id = self.state().id().clone();
             self.inner.engine.doubt_key_now(&id).await;
         }
         {
@@ -110,11 +109,7 @@ impl SharedDraft {
         locks: Option<&[KeyLock; 2]>,
     ) -> Result<(), WriteError> {
         self.wait_for_parts().await;
-        {
-            let mut state = self.state();
-            state.failure = None;
-            state.not_before = None;
-        }
+        self.state().retry_mut().begin_publish();
         self.promise_edition().await;
         self.inner.check_journals(&self.id()).await?;
         check_held(over.as_ref()).await?;
@@ -125,7 +120,7 @@ impl SharedDraft {
         self.inner.detach_copies_of(&self.id()).await;
         let _hold = match locks {
             Some(_) => None,
-            None => Some(self.inner.path.lock_key(&self.id()).await),
+            None => Some(self.inner.path.keys.lock_key(&self.id()).await),
         };
         let mut published = self.publish().await;
         for _ in 1..MAX_PUBLISH_ATTEMPTS {
@@ -160,20 +155,20 @@ impl SharedDraft {
             // They were the source's.
             return false;
         }
-        !state.draft.has_gone_bytes() || state.draft.next_job(SendOccasion::Closing).is_some()
+        !state.draft().has_gone_bytes() || state.draft().next_job(SendOccasion::Closing).is_some()
     }
 
     /// Returns whether the staging key has bytes that cannot be sent from here.
     fn needs_staging(&self) -> bool {
         let state = self.state();
-        let is_large = !state.draft.is_one_part();
-        state.upload.is_some() && (is_large || state.draft.has_gone_bytes())
+        let is_large = !state.draft().is_one_part();
+        state.upload().begun().is_some() && (is_large || state.draft().has_gone_bytes())
     }
 
     /// Returns whether the bucket has the object of an earlier try. That version then becomes the
     /// base: the bytes that are still the base's are the same in it, at the same offsets.
     pub(crate) async fn was_ours(&self) -> Result<bool, WriteError> {
-        if self.state().uncertain.is_empty() {
+        if self.state().uncertain().is_empty() {
             return Ok(false);
         }
         let key = self.id().key;
@@ -182,33 +177,15 @@ impl SharedDraft {
             Err(OriginError::NotFound) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        let mut state = self.state();
-        let guard = Guard::Same(found.etag.clone());
-        if !state.uncertain.has(&found, &state.guard) || state.guard == guard {
-            return Ok(false);
-        }
-        state.guard = guard;
-        if state.base.as_ref().is_some_and(|base| base.key == key) {
-            let version = Arc::new(found);
-            state.base = Some(Pinned { key, version });
-        }
-        Ok(true)
+        Ok(self.state().adopt(found))
     }
 
     /// Drops the condition that no object is there, or the empty one that the draft began as, if the store does not know
     /// it, and a look finds that it holds. A draft that was created with `O_EXCL` keeps it. Returns whether it was dropped.
     async fn drop_unknown_guard(&self) -> Result<bool, WriteError> {
-        let guard = {
-            let state = self.state();
-            let is_due = match state.guard {
-                Guard::Absent => state.may_lack_guard,
-                Guard::Same(_) => state.began_empty(),
-                Guard::None => false,
-            };
-            if !is_due {
-                return Ok(false);
-            }
-            state.guard.clone()
+        let guard = self.state().optional_guard();
+        let Some(guard) = guard else {
+            return Ok(false);
         };
         let found = self.find_version(&self.id().key).await?;
         let holds = match found {
@@ -218,7 +195,7 @@ impl SharedDraft {
         if !holds {
             return Err(WriteError::Changed);
         }
-        self.state().guard = Guard::None;
+        self.state().drop_guard();
         Ok(true)
     }
 
@@ -226,20 +203,20 @@ impl SharedDraft {
         if let Some(published) = self.go_on_completing().await? {
             return Ok(published);
         }
-        if self.state().staged {
+        if self.state().upload().is_staged() {
             if self.needs_staging() {
                 self.publish_staged().await?;
             }
-            self.state().staged = false;
+            self.state().end_staging();
         }
         let (size, is_one_part, guard) = {
             let state = self.state();
-            let is_one_part = state.draft.is_one_part();
-            (state.draft.size(), is_one_part, state.guard_now())
+            let is_one_part = state.draft().is_one_part();
+            (state.draft().size(), is_one_part, state.guard_now())
         };
         if let Some(published) = self.set_headers(size, &guard).await? {
             // Bytes that were appended and truncated again may have been sent.
-            let unused = self.state().upload.take();
+            let unused = self.state().take_unused_upload();
             unused
                 .into_iter()
                 .for_each(|upload| self.abandon_upload(upload));
@@ -266,18 +243,18 @@ impl SharedDraft {
     pub(crate) async fn go_on_completing(
         self: &Arc<Self>,
     ) -> Result<Option<PublishedVersion>, WriteError> {
-        let (parts, upload, guard, size) = {
+        let (completing, guard, size) = {
             let state = self.state();
-            let upload = state.upload.clone();
             // It stays until the outcome is known.
-            let parts = state.completing.clone();
-            (parts, upload, state.guard_now(), state.draft.size())
+            let completion = state.upload().completion();
+            let parts = completion.map(|it| it.parts().to_vec());
+            let completing = state.upload().begun().cloned().zip(parts);
+            (completing, state.guard_now(), state.draft().size())
         };
-        let (Some(parts), Some(upload)) = (parts, upload) else {
-            self.state().completing = None;
+        let Some((upload, parts)) = completing else {
             return Ok(None);
         };
-        let own = upload.key == self.state().id.key;
+        let own = upload.key == self.state().id().key;
         let guard = if own { guard } else { Guard::None };
         let completed = match self.complete(&upload, parts, guard, size).await {
             Ok(published) if own => self.fix_headers(published).await,
@@ -291,7 +268,7 @@ impl SharedDraft {
             }
             Err(error) => {
                 if !error.is_passing() {
-                    self.state().completing = None;
+                    self.state().forget_completion();
                 }
                 Err(error)
             }
@@ -302,7 +279,7 @@ impl SharedDraft {
         let mut progress = self.progress.subscribe();
         loop {
             progress.mark_unchanged();
-            if self.state().sending == 0 {
+            if !self.state().retry().is_sending() {
                 return;
             }
             let _ = progress.changed().await;
@@ -318,8 +295,13 @@ impl SharedDraft {
     ) -> Result<(), WriteError> {
         let (id, times, change, written) = {
             let mut state = self.state();
-            let change = (state.guard.clone(), state.attributes_of.take());
-            (state.id.clone(), state.times, change, state.unsent_write())
+            let change = (state.guard().clone(), state.take_attributes_of());
+            (
+                state.id().clone(),
+                state.times(),
+                change,
+                state.unsent_write(),
+            )
         };
         let version = Arc::new(published.version);
         // Programs have seen these times; no listing may change them.
@@ -342,19 +324,8 @@ impl SharedDraft {
             let mut state = self.state();
             let (promised, is_outdated) = (state.is_promised(), state.has_outdated_journal());
             let file = self.take_file(&mut state);
-            state.draft = state.draft.successor(version.size);
-            state.guard = Guard::Same(version.etag.clone());
-            state.upload = None;
-            state.completing = None;
-            state.unverified.clear();
-            state.uncertain = UncertainCommits::default();
-            state.step(Step::Publish);
-            state.committed = Some(version.clone());
-            let base = Pinned {
-                key: id.key,
-                version,
-            };
-            (state.base.replace(base), file, promised, is_outdated)
+            let before = state.publish(version);
+            (before, file, promised, is_outdated)
         };
         kept.write_out().await;
         self.inner.attributes.write_out().await;
@@ -395,19 +366,25 @@ impl SharedDraft {
     }
 }
 
-impl DraftState {
-    /// Returns the condition on the key for this commit. A draft that was cut so that it needs no byte of the base replaces
-    /// any version, unless the object was to be new. One that began as an empty object was not cut.
-    fn guard_now(&self) -> Guard {
-        match &self.guard {
-            Guard::Same(_) if self.draft.base() == 0 && !self.began_empty() => Guard::None,
-            guard => guard.clone(),
+impl Drafts {
+    /// Notes that the draft of an object, which began with the version that `guard` names, is published as this version,
+    /// with the attributes of the change of the revision `taken`, and with content that was `written` then. A later
+    /// change waits on for the new version; one of another version is dropped.
+    fn attributes_published(
+        &self,
+        (id, etag): (&ObjectId, &ETag),
+        (guard, taken): (&Guard, Option<u64>),
+        written: Option<Timestamp>,
+    ) {
+        if taken.is_some() {
+            self.attributes.remove(id, taken);
         }
-    }
-
-    /// Returns whether it began as an empty version of the object.
-    fn began_empty(&self) -> bool {
-        let base = self.base.as_ref();
-        base.is_some_and(|base| base.version.size == 0 && base.key == self.id.key)
+        let other = self.attributes.get(id).filter(|it| !it.is_of(guard));
+        if let Some(other) = other {
+            self.attributes.remove(id, Some(other.revision));
+        }
+        if let Some(change) = self.attributes.rebase(id, etag, written) {
+            self.core.keep_pending(id, etag, change.attributes);
+        }
     }
 }

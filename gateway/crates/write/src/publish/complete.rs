@@ -6,7 +6,6 @@ use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::change::server_copy::copy;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
 use crate::draft::uncertain::has_metadata_of;
 use crate::publish::assemble::MAX_COPIED_PIECE;
 use crate::publish::commit::MAX_PUBLISH_ATTEMPTS;
@@ -16,7 +15,7 @@ use tidegate_engine::written::{RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Guard, OriginError, Upload, Written};
-use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version};
+use tidegate_plan::{ChangeKind, ETag, ObjectId, ObjectKey, Version};
 
 /// The size from which a copy of one part is worth the requests that a copy in parts takes. A smaller one is put, with
 /// bytes that are read once, if they are not cached.
@@ -106,7 +105,7 @@ impl SharedDraft {
             size,
             last_modified: None,
             version_id: written.version_id,
-            headers: self.state().begun_with.clone(),
+            headers: self.state().upload().begun_with(),
         };
         let core = &self.inner.core;
         let answered = WriteAnswer::now(core, asked, written.answered);
@@ -131,17 +130,19 @@ impl SharedDraft {
         let found = self.find_version(key).await?;
         let has_sent = |version: &Version| {
             let state = self.state();
-            let is_sent = |headers| has_metadata_of(&version.headers, headers);
-            is_sent(&state.begun_with)
-                || is_sent(&state.headers)
-                || (!is_refused && state.uncertain.is_copied())
+            let is_sent = |headers: &Headers| has_metadata_of(&version.headers, headers);
+            is_sent(&state.upload().begun_with())
+                || is_sent(state.headers())
+                || (!is_refused && state.uncertain().is_copied())
         };
         Ok(found.filter(|version| {
             let alike = match expected {
                 Some(expected) => version.etag.weak_eq(expected),
                 None => {
-                    let was_there = self.state().before.as_ref() == Some(&version.etag);
-                    !was_there && version.etag.as_str().ends_with(&format!("-{parts}\""))
+                    let state = self.state();
+                    let before = state.upload().completion().and_then(|it| it.before());
+                    before != Some(&version.etag)
+                        && version.etag.as_str().ends_with(&format!("-{parts}\""))
                 }
             };
             alike && version.size == size && has_sent(version)
@@ -168,7 +169,7 @@ impl SharedDraft {
         let (version, headers) = {
             let state = self.state();
             let untouched = state.is_untouched(size);
-            let base = state.base.as_ref().filter(|it| it.key == state.id.key);
+            let base = state.own_base();
             let most = self.inner.settings.max_copy;
             let base = base.filter(|it| it.version.size == size && size <= most);
             match (base, guard) {
@@ -195,7 +196,7 @@ impl SharedDraft {
             match base {
                 Some(base) if *guard == Guard::None => (
                     base.source(),
-                    state.id.key.clone(),
+                    state.id().key.clone(),
                     state.headers_to_store(),
                 ),
                 _ => return Ok(None),
@@ -222,7 +223,7 @@ impl SharedDraft {
     /// Returns whether an object of one part is copied as a part: it is large enough for the further requests.
     pub(crate) fn copies_in_parts(&self) -> bool {
         let state = self.state();
-        let size = state.draft.size();
+        let size = state.draft().size();
         size >= MIN_COPIED_PART && state.copied_base().is_some() && state.is_of_base(size)
     }
 
@@ -268,9 +269,9 @@ impl SharedDraft {
         };
         // A refusal says that another writer was faster, unless an earlier try may have been carried out.
         match error {
-            WriteError::Changed if !self.state().uncertain.is_copied() => return Err(error),
+            WriteError::Changed if !self.state().uncertain().is_copied() => return Err(error),
             WriteError::Changed => {}
-            _ => self.state().uncertain.note_copy(),
+            _ => self.state().note_uncertain_copy(),
         }
         // The copy of an object in parts has another tag. Its headers show it.
         let asked = RequestStart::now(core, &id).await;
@@ -291,7 +292,7 @@ impl SharedDraft {
     ) -> Result<PublishedVersion, WriteError> {
         let (headers, begun_with) = {
             let state = self.state();
-            (state.headers_to_end(), state.begun_with.clone())
+            (state.headers_to_end(), state.upload().begun_with())
         };
         if headers == begun_with {
             return Ok(published);
@@ -339,27 +340,6 @@ pub(crate) async fn confirmed(
         // The version of a later writer.
         Ok(_) | Err(OriginError::NotFound) => Ok((made, WriteConfirmation::Superseded)),
         Err(_) => Ok((made, WriteConfirmation::Answered(answered))),
-    }
-}
-
-impl DraftState {
-    /// Returns the tag of the object's version of which it is a copy of `size` bytes.
-    pub(crate) fn copied_tag(&self, size: u64) -> Option<ETag> {
-        let base = self.base.as_ref().filter(|it| it.key == self.id.key);
-        let base = base.filter(|_| self.is_untouched(size));
-        base.map(|base| base.version.etag.clone())
-    }
-
-    /// Returns whether it is the whole base, which has `size` bytes.
-    fn is_untouched(&self, size: u64) -> bool {
-        let whole = self.base.as_ref().map(|base| base.version.size);
-        size > 0 && whole == Some(size) && self.is_of_base(size)
-    }
-
-    /// Returns whether all its bytes, `size` of them, are those of the base.
-    fn is_of_base(&self, size: u64) -> bool {
-        let all = ByteRange::new(0, size);
-        self.draft.first_of_base(all) == Some(all)
     }
 }
 

@@ -78,11 +78,11 @@ impl SharedDraft {
         let (base, ranges) = {
             let state = self.state();
             let ranges = match bytes {
-                SentBytes::Copied => vec![ByteRange::new(0, state.draft.size())],
-                SentBytes::Parts(_) => state.draft.copied_ranges(),
+                SentBytes::Copied => vec![ByteRange::new(0, state.draft().size())],
+                SentBytes::Parts(_) => state.draft().copied_ranges(),
                 SentBytes::InOneRequest(_) | SentBytes::InDoubt => Vec::new(),
             };
-            (state.base.clone()?, ranges)
+            (state.base().cloned()?, ranges)
         };
         if ranges.is_empty() {
             return None;

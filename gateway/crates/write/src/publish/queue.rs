@@ -13,9 +13,10 @@ use tokio::time::Instant;
 use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::draft::state::stage::Stage;
 use crate::spool::file::SpoolFile;
 use crate::{RETRY_PAUSE, WriteError, Writers};
-use tidegate_plan::{Extents, ObjectId, Timestamp, Version};
+use tidegate_plan::{ObjectId, Timestamp, Version};
 
 /// The longest wait of a closed draft for another writer, and the interval of the checks.
 const MAX_WAIT_FOR_CLOSE: Duration = Duration::from_secs(60);
@@ -54,35 +55,6 @@ pub struct Pending {
     pub modified: Timestamp,
 }
 
-/// The step that a draft waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// A client has it open.
-    Open,
-    /// It is being sent to the bucket.
-    Sending,
-    /// It will be tried again.
-    Waiting,
-    /// It was refused for good, and is kept until an operator decides.
-    Refused,
-}
-
-impl Stage {
-    /// All stages, in the order of their numbers.
-    pub(crate) const ALL: [Self; 4] = [Self::Open, Self::Sending, Self::Waiting, Self::Refused];
-
-    /// Returns the stage as one word.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Sending => "sending",
-            Self::Waiting => "waiting",
-            Self::Refused => "refused",
-        }
-    }
-}
-
 impl Writers {
     /// Returns every object that is open for writing, or closed and not yet in the bucket.
     #[must_use]
@@ -93,15 +65,8 @@ impl Writers {
         pending
     }
 
-    /// Returns when no draft waits for a background commit any more, except refused ones, no folder is being renamed, and
-    /// neither a change of attributes nor the marker of a new folder waits to be sent. Meanwhile all are sent at once.
-    pub async fn settled(&self) {
-        self.drafts_settled().await;
-        self.0.folders.settled().await;
-        self.0.attributes_settled().await;
-    }
-
-    async fn drafts_settled(&self) {
+    /// Returns when no draft waits for a background commit any more, except refused ones.
+    pub(crate) async fn drafts_settled(&self) {
         loop {
             let waiting = self
                 .0
@@ -116,25 +81,6 @@ impl Writers {
             if writing.state().phase().is_queued() {
                 let _ = progress.changed().await;
             }
-        }
-    }
-}
-
-impl DraftState {
-    /// Returns whether it is a new, empty object that was not promised.
-    pub(crate) fn is_blank(&self) -> bool {
-        let is_new = self.base.is_none() && self.draft.size() == 0;
-        is_new && !self.phase().is_promised() && !self.is_half_way()
-    }
-
-    /// Returns the step that it waits for.
-    pub(crate) fn stage(&self) -> Stage {
-        match (self.phase().trouble(), self.phase().is_queued()) {
-            _ if self.phase().is_publishing() => Stage::Sending,
-            (Some(error), _) if !error.is_passing() => Stage::Refused,
-            (Some(_), true) => Stage::Waiting,
-            (None, true) => Stage::Sending,
-            (_, false) => Stage::Open,
         }
     }
 }
@@ -155,17 +101,22 @@ impl SharedDraft {
         let state = self.state();
         let stage = state.stage();
         Pending {
-            id: state.id.clone(),
-            size: state.draft.size(),
-            spooled: state.draft.local().bytes(),
+            id: state.id().clone(),
+            size: state.draft().size(),
+            spooled: state.draft().local().bytes(),
             stage,
             trouble: state.phase().trouble().cloned(),
-            sent: state.draft.sent_parts().map(|(_, part)| part.length).sum(),
+            sent: state
+                .draft()
+                .sent_parts()
+                .map(|(_, part)| part.length)
+                .sum(),
             next_try: state
-                .next_try
+                .retry()
+                .next_try()
                 .map(|next| next.duration_since(Instant::now())),
-            base: state.base.as_ref().map(|base| base.version.clone()),
-            modified: state.times.modified,
+            base: state.base().map(|base| base.version.clone()),
+            modified: state.times().modified,
         }
     }
 
@@ -231,7 +182,8 @@ impl SharedDraft {
                 Ok(true) => {
                     let mut state = self.state();
                     // Closed again meanwhile, or dropped by its last handle with unpublished bytes.
-                    let left_with_more = state.phase().is_unpublished() && state.handles == 0;
+                    let left_with_more =
+                        state.phase().is_unpublished() && !state.handles().is_open();
                     if !state.phase().is_requested() && !left_with_more {
                         state.step(Step::LeaveQueue);
                         break;
@@ -244,12 +196,12 @@ impl SharedDraft {
                     self.progress.send_replace(());
                     self.state().hold_no_memory();
                     self.sync_closed().await;
-                    self.state().next_try = Some(Instant::now() + pause);
+                    self.state().retry_mut().begin_wait(Instant::now() + pause);
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = stop.cancelled() => return,
                     }
-                    self.state().next_try = None;
+                    self.state().retry_mut().end_wait();
                 }
                 Err(error) => {
                     if self.refuse(&error).await {
@@ -260,6 +212,44 @@ impl SharedDraft {
         }
         self.leave_if_done();
         self.progress.send_replace(());
+    }
+
+    /// Leaves the queue, because the draft was refused for good; returns whether it did. If a writer has closed it again
+    /// meanwhile, it is tried once more. One that has nothing to decide about is discarded: another
+    /// writer was faster to make an object that this one only touched. It would hide that object here.
+    async fn refuse(self: &Arc<Self>, error: &WriteError) -> bool {
+        let key = self.id().key;
+        let has_nothing = |state: &DraftState| state.is_blank() && !state.is_promised();
+        if *error == WriteError::Changed && self.discard_if(has_nothing).await {
+            tracing::info!(
+                key = key.as_str(),
+                "an empty file that another writer has made meanwhile is theirs"
+            );
+        } else {
+            tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
+            self.state().hold_no_memory();
+        }
+        let mut state = self.state();
+        let leaves = state.phase().is_discarded() || !state.phase().is_requested();
+        if leaves {
+            state.step(Step::LeaveQueue);
+        }
+        leaves
+    }
+
+    /// Discards it, if it has no handles and `is_due` holds; returns whether it did.
+    async fn discard_if(self: &Arc<Self>, is_due: impl FnOnce(&DraftState) -> bool) -> bool {
+        let id = self.id();
+        let hold = self.inner.hold_publishing(&id).await;
+        let Some(hold) = hold.filter(|hold| Arc::ptr_eq(&hold.writing, self)) else {
+            return false;
+        };
+        // What was promised is never due.
+        let is_discarded = hold.discard_unused(is_due).await.unwrap_or(true);
+        if is_discarded {
+            self.inner.engine.doubt_key(&id).await;
+        }
+        is_discarded
     }
 
     /// Syncs a closed draft that could not be published, so that it survives a restart before the
@@ -336,8 +326,7 @@ impl SharedDraft {
             // The same order of locks as in `join`: no handle may join a draft that is abandoned.
             let mut writings = self.inner.writings();
             let mut state = self.state();
-            state.handles -= 1;
-            if state.handles > 0 {
+            if !state.handles_mut().close() {
                 return;
             }
             // One that is being published may be in the bucket soon. The queue waits for that.
@@ -348,7 +337,7 @@ impl SharedDraft {
                 state.phase().is_dirty() && (!has_nothing_new || state.phase().is_unclosed());
             let abandoned = state.phase().is_discarded() || (is_given_up && !state.is_promised());
             if abandoned {
-                self.unlist(&mut writings, &state.id);
+                self.unlist(&mut writings, state.id());
             }
             (abandoned, wants)
         };
@@ -368,8 +357,7 @@ impl SharedDraft {
             let mut state = self.state();
             state.step(Step::Discard);
             let file = self.take_file(&mut state);
-            state.draft = state.draft.successor(0);
-            (state.base.take(), file)
+            (state.forget_content(), file)
         };
         self.abandon_own_upload();
         self.delete_staged_base(base);
@@ -384,14 +372,8 @@ impl SharedDraft {
         self.abandon_own_upload();
         let file = {
             let mut state = self.state();
-            state.records.clear();
-            state.unnoted = Extents::default();
-            state.unverified.clear();
-            state.staged = false;
-            if !state.draft.has_gone_bytes() {
-                state.draft.forget_sent();
-            }
-            state.file.clone()
+            state.end_sending();
+            state.drop_journal()
         };
         self.chunks.clear();
         self.discard_replaced_edition();
@@ -399,27 +381,19 @@ impl SharedDraft {
     }
 
     fn abandon_own_upload(self: &Arc<Self>) {
-        let (upload, completed) = {
-            let mut state = self.state();
-            (state.upload.take(), state.completing.take().is_some())
-        };
-        if let Some(upload) = upload {
-            if completed {
-                // The outcome of the completion is unknown.
-                self.delete_staging_key(upload.key.clone(), None);
-            }
-            self.abandon_upload(upload);
-        }
+        let left = self.state().take_upload();
+        self.give_up_upload(left);
     }
 
     /// Removes it from the table once it has no handles and everything is in the bucket.
     pub(crate) fn leave_if_done(self: &Arc<Self>) {
         let mut writings = self.inner.writings();
         let mut state = self.state();
-        if state.handles > 0 || state.phase().is_queued() || state.phase().is_unpublished() {
+        if state.handles().is_open() || state.phase().is_queued() || state.phase().is_unpublished()
+        {
             return;
         }
-        self.unlist(&mut writings, &state.id);
+        self.unlist(&mut writings, state.id());
         remove(self.take_file(&mut state));
     }
 

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
-
 use crate::Writers;
-use crate::draft::phase::Phase;
 use crate::draft::pinned::Pinned;
+use crate::draft::records::headers_of;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
-use crate::draft::uncertain::UncertainCommits;
+use crate::draft::state::target::CommitTarget;
 use crate::publish::queue::remove;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::{Base, GuardWord};
@@ -60,7 +58,7 @@ impl Writers {
         replayed: Replayed,
     ) -> Option<Arc<SharedDraft>> {
         let state = self.state(source, file, &replayed)?;
-        let id = state.id.clone();
+        let id = state.id().clone();
         let writing = SharedDraft::new(&self.0, source, state);
         if replayed.promised {
             let mut writings = self.0.writings();
@@ -87,46 +85,29 @@ impl Writers {
             GuardWord::Absent => Guard::Absent,
             GuardWord::Same(etag) => Guard::Same(ETag::parse(etag)?),
         };
-        let begun_with = replayed
-            .upload
-            .as_ref()
-            .map(|begun| headers(&begun.headers));
-        let headers = headers(&begin.headers);
+        let stored = headers_of(&begin.headers);
         let base = match &begin.base {
-            Some(base) => Some(pinned(base, &headers)?),
+            Some(base) => Some(pinned(base, &stored)?),
             None => None,
         };
         let upload = match &replayed.upload {
-            Some(begun) => Some(Upload {
-                key: ObjectKey::new(&begun.key).ok()?,
-                id: begun.id.clone(),
-                sums: begun.sums,
-            }),
+            Some(begun) => {
+                let upload = Upload {
+                    key: ObjectKey::new(&begun.key).ok()?,
+                    id: begun.id.clone(),
+                    sums: begun.sums,
+                };
+                Some((upload, headers_of(&begun.headers)))
+            }
             None => None,
         };
         // The times that were seen before the restart, not those of its base.
         let core = &self.0.core;
         let seen = core.times.of_draft(&id);
         let times = seen.unwrap_or_else(|| Times::at(core.next_time(&id)));
-        let mut state = DraftState::new(&self.0, id, base, headers, guard);
-        state.may_lack_guard = begin.may_lack_guard;
-        state.times = times;
-        state.unsent_since = times.changed;
-        state.draft = replayed.draft.clone().with_kept_ends(self.0.settings.kept);
-        state.unverified.clone_from(&replayed.sums);
-        state.sums.clone_from(&replayed.sums);
-        // An upload under another key is a staged one: the draft goes to its own key in the end.
-        state.staged = match &upload {
-            Some(upload) => upload.key != state.id.key,
-            None => begin.hidden,
-        };
-        state.upload = upload;
-        state.begun_with = begun_with.unwrap_or_default();
-        state.completing.clone_from(&replayed.completing);
-        state.before.clone_from(&replayed.before);
-        state.uncertain = UncertainCommits::earlier(replayed.tried.clone());
-        state.file = Some(file);
-        Some(state.in_phase(Phase::recovered(replayed.promised)))
+        let target = CommitTarget::new(id, stored, guard).with_optional_guard(begin.may_lack_guard);
+        let state = DraftState::new(&self.0, target, base);
+        Some(state.recovered(&self.0, file, replayed, upload, times))
     }
 }
 
@@ -136,15 +117,6 @@ fn source_of(origin: OriginId, sources: &[Arc<ReadContext>]) -> Option<&Arc<Read
     let same = sources.iter().find(|source| source.origin.id() == origin);
     let unnamed = |source: &&Arc<ReadContext>| source.origin.bucket().identity_for(None) == origin;
     same.or_else(|| sources.iter().find(unnamed))
-}
-
-/// Returns headers from their form in a journal.
-pub(crate) fn headers(pairs: &[(String, String)]) -> Headers {
-    let header = |(name, value): &(String, String)| {
-        let name = HeaderName::try_from(name.as_str()).ok()?;
-        Some((name, HeaderValue::try_from(value.as_str()).ok()?))
-    };
-    pairs.iter().filter_map(header).collect()
 }
 
 fn pinned(base: &Base, headers: &Headers) -> Option<Pinned> {

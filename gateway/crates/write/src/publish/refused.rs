@@ -6,13 +6,10 @@
 
 use std::sync::Arc;
 
-use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
 use crate::task::{catch_panic, run_to_completion};
 use crate::{OpenMode, Stage, WriteError, Writer, Writers};
 use tidegate_engine::{Coverage, Error};
-use tidegate_origin::Guard;
 use tidegate_plan::upload::ByteSource;
 use tidegate_plan::{ByteRange, ObjectId, ObjectKey, Version};
 
@@ -84,7 +81,7 @@ impl Writers {
             RefusedChoice::SaveAside(key) => {
                 let (headers, revision) = {
                     let state = writing.state();
-                    (state.headers.clone(), state.revision)
+                    (state.headers().clone(), state.revision())
                 };
                 let source = writing.source.clone();
                 let writer = self.join(writing)?;
@@ -120,7 +117,7 @@ impl Writers {
         let writing = self.refused(id)?;
         let (is_lost, has_gone) = {
             let state = writing.state();
-            let has_gone = state.draft.has_gone_bytes() && !state.staged;
+            let has_gone = state.draft().has_gone_bytes() && !state.upload().is_staged();
             (state.phase().is_lost(), has_gone)
         };
         let keep_ours = !is_lost && writing.has_its_base().await?;
@@ -150,7 +147,7 @@ impl Writers {
             if state.stage() != Stage::Refused {
                 return Err(ResolveError::NotRefused);
             }
-            if revision.is_some_and(|revision| revision != state.revision) {
+            if revision.is_some_and(|revision| revision != state.revision()) {
                 return Err(ResolveError::WrittenMeanwhile);
             }
         }
@@ -162,51 +159,13 @@ impl Writers {
 }
 
 impl SharedDraft {
-    /// Leaves the queue, because the draft was refused for good; returns whether it did. If a writer has closed it again
-    /// meanwhile, it is tried once more. One that has nothing to decide about is discarded: another
-    /// writer was faster to make an object that this one only touched. It would hide that object here.
-    pub(crate) async fn refuse(self: &Arc<Self>, error: &WriteError) -> bool {
-        let key = self.id().key;
-        let has_nothing = |state: &DraftState| state.is_blank() && !state.is_promised();
-        if *error == WriteError::Changed && self.discard_if(has_nothing).await {
-            tracing::info!(
-                key = key.as_str(),
-                "an empty file that another writer has made meanwhile is theirs"
-            );
-        } else {
-            tracing::error!(%error, key = key.as_str(), "a closed object was refused; it stays in the spool");
-            self.state().hold_no_memory();
-        }
-        let mut state = self.state();
-        let leaves = state.phase().is_discarded() || !state.phase().is_requested();
-        if leaves {
-            state.step(Step::LeaveQueue);
-        }
-        leaves
-    }
-
-    /// Discards it, if it has no handles and `is_due` holds; returns whether it did.
-    async fn discard_if(self: &Arc<Self>, is_due: impl FnOnce(&DraftState) -> bool) -> bool {
-        let id = self.id();
-        let hold = self.inner.hold_publishing(&id).await;
-        let Some(hold) = hold.filter(|hold| Arc::ptr_eq(&hold.writing, self)) else {
-            return false;
-        };
-        // What was promised is never due.
-        let is_discarded = hold.discard_unused(is_due).await.unwrap_or(true);
-        if is_discarded {
-            self.inner.engine.doubt_key(&id).await;
-        }
-        is_discarded
-    }
-
     /// Returns whether the bytes that only its base has can be read. The first ones that are not cached stand for all that
     /// are not: the bucket has the version, or has it not.
     async fn has_its_base(&self) -> Result<bool, WriteError> {
         let (base, sources) = {
             let state = self.state();
             let all = ByteRange::new(0, u64::MAX);
-            (state.base.clone(), state.draft.sources(all))
+            (state.base().cloned(), state.draft().sources(all))
         };
         let is_of_base = |(_, from): &(ByteRange, ByteSource)| *from == ByteSource::Base;
         let ranges = sources.into_iter().filter(is_of_base);
@@ -243,7 +202,7 @@ impl Writer {
     async fn own_all(&self) -> Result<(), WriteError> {
         let from_base = |at| {
             let rest = ByteRange::new(at, u64::MAX);
-            self.writing.state().draft.first_of_base(rest)
+            self.writing.state().draft().first_of_base(rest)
         };
         let mut at = 0;
         while let Some(gap) = from_base(at) {
@@ -265,10 +224,10 @@ impl Writer {
         let mut state = self.writing.state();
         // Bytes of the base would be those of another version now. A writer may have cut and lengthened it meanwhile.
         let all = ByteRange::new(0, u64::MAX);
-        if state.draft.first_of_base(all).is_some() {
+        if state.draft().first_of_base(all).is_some() {
             return Err(WriteError::Changed);
         }
-        state.guard = Guard::None;
+        state.drop_guard();
         Ok(())
     }
 

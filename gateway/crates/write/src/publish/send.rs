@@ -1,28 +1,23 @@
 //! Sending parts: one per stream at once, while the object is still being written.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 
-use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
+use crate::publish::staging_key::staging_key;
 use crate::spool::data::FRAME_BYTES;
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::Record;
 use crate::task::catch_panic;
 use crate::{MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::Error;
 use tidegate_engine::written::PartCopy;
 use tidegate_origin::payload::Frames;
-use tidegate_origin::write::Headers;
-use tidegate_origin::{CompletedPart, OriginError, PartSums, Payload, Sums, Upload};
-use tidegate_plan::folder::{STAGING_PREFIX, is_staging_name};
-use tidegate_plan::retry::Backoff;
+use tidegate_origin::{OriginError, Payload, Sums, Upload};
 use tidegate_plan::upload::{PartJob, SendOccasion};
-use tidegate_plan::{ByteRange, ETag, ObjectKey};
+use tidegate_plan::{ByteRange, ETag};
 
 /// A part that was sent to the store.
 struct SentPart {
@@ -31,12 +26,6 @@ struct SentPart {
     /// Its chunks, if they are to be kept.
     passing: Option<Arc<PartCopy>>,
 }
-
-/// The pauses of sending ahead after a failure that the origin's own retries did not cure.
-const SEND_PAUSE: Backoff = Backoff {
-    base: Duration::from_secs(1),
-    cap: Duration::from_secs(30),
-};
 
 impl SharedDraft {
     /// Starts all parts that are due.
@@ -47,17 +36,17 @@ impl SharedDraft {
         loop {
             let job = {
                 let mut state = self.state();
-                let paused = state.not_before.is_some_and(|until| Instant::now() < until);
+                let paused = state.retry().is_paused(Instant::now());
                 let held_up =
                     when != SendOccasion::Closing && (paused || state.phase().is_publishing());
-                if state.sending >= MAX_DRAFT_STREAMS || state.phase().is_discarded() || held_up {
+                let is_busy = state.retry().sending() >= MAX_DRAFT_STREAMS;
+                if is_busy || state.phase().is_discarded() || held_up {
                     return;
                 }
-                let Some(job) = state.draft.next_job(when) else {
+                let Some(job) = state.draft().next_job(when) else {
                     return;
                 };
-                state.draft.begin_send(&job);
-                state.sending += 1;
+                state.begin_part(&job);
                 job
             };
             let writing = self.clone();
@@ -106,7 +95,7 @@ impl SharedDraft {
             }),
             // Another task aborted the upload while this part was being sent. The part is sent
             // again; nothing has failed.
-            Err(OriginError::NoSuchUpload) if self.state().upload.as_ref() != Some(&upload) => {
+            Err(OriginError::NoSuchUpload) if self.state().upload().begun() != Some(&upload) => {
                 Err(WriteError::Origin(Error::Unavailable))
             }
             Err(OriginError::NoSuchUpload) => {
@@ -121,7 +110,7 @@ impl SharedDraft {
     /// discarded: no request is sent for it, and a discarded draft gets no new file.
     fn file_for(&self, job: &PartJob) -> Result<Arc<SpoolFile>, WriteError> {
         let mut state = self.state();
-        match state.draft.is_current(job) && !state.phase().is_discarded() {
+        match state.draft().is_current(job) && !state.phase().is_discarded() {
             true => Ok(self.file_of(&mut state)),
             false => Err(Error::Unavailable.into()),
         }
@@ -161,46 +150,25 @@ impl SharedDraft {
         }
         let failed = {
             let mut state = self.state();
-            state.sending -= 1;
-            let mut failed = None;
-            let current = state.draft.is_current(job);
             match sent {
                 Ok(SentPart { etag, sums, .. }) => {
-                    state.failures = 0;
-                    state.not_before = None;
-                    state.note_written();
-                    if state.draft.end_send(job, Some(etag.clone())) {
-                        state.sums.insert(job.index, sums);
-                        let length = job.range.len();
-                        let sent = Record::part(job.index, length, &etag, sums);
-                        let is_journaled = !state.is_journaled_elsewhere();
-                        state.records.extend(is_journaled.then_some(sent));
-                    } else {
+                    if !state.end_part(job, &etag, sums) {
                         self.inner.metrics.resent.inc();
                         self.chunks.forget(job.index + 1);
                     }
+                    None
                 }
                 Err(error) => {
-                    state.draft.end_send(job, None);
-                    // A part that was written to while it was read is no failure. After the loss of
-                    // an upload, no part is current.
-                    if current || error == WriteError::Lost {
-                        state.not_before =
-                            Some(Instant::now() + SEND_PAUSE.pause(state.failures, 1.0));
-                        state.failures = state.failures.saturating_add(1);
-                        state.failure = Some(error.clone());
-                        state.hold_no_memory();
-                        failed = Some(error);
-                    }
+                    let has_failed = state.fail_part(job, Instant::now(), &error);
+                    has_failed.then_some(error)
                 }
             }
-            failed
         };
         if let Err(error) = self.flush().await {
             let mut state = self.state();
             // Otherwise the part is at worst sent again after a crash, and its publish frees room.
-            if state.draft.has_gone_bytes() {
-                state.failure = Some(error);
+            if state.draft().has_gone_bytes() {
+                state.retry_mut().fail(error);
             }
         }
         // Writers that wait for room may get it now.
@@ -215,11 +183,11 @@ impl SharedDraft {
 
     /// Tries again after the pause. The last of the parts that failed together schedules it.
     fn kick_later(self: &Arc<Self>, error: &WriteError) {
-        let state = self.state();
-        let (until, last) = (state.not_before, state.sending == 0);
-        let key = state.id.key.clone();
-        drop(state);
-        let Some(until) = until.filter(|_| last) else {
+        let (until, key) = {
+            let state = self.state();
+            (state.retry().pause_when_idle(), state.id().key.clone())
+        };
+        let Some(until) = until else {
             return;
         };
         match error {
@@ -250,7 +218,7 @@ impl SharedDraft {
             let file = self.file_for(job)?;
             file.blocking(move |file| file.write(piece.start, bytes))
                 .await?;
-            let new = self.state().draft.record_fill(piece);
+            let new = self.state().record_fill(piece);
             self.inner.spool.space.take(new);
             at = piece.end;
         }
@@ -261,24 +229,26 @@ impl SharedDraft {
     pub(crate) async fn upload(self: &Arc<Self>) -> Result<Upload, WriteError> {
         let _one = self.uploading.lock().await;
         loop {
-            let (staged, key, headers, sums) = {
+            let (is_staged, key, headers, sums) = {
                 let state = self.state();
-                if let Some(upload) = state.upload.clone() {
+                if let Some(upload) = state.upload().begun().cloned() {
                     return Ok(upload);
                 }
                 if state.phase().is_discarded() {
                     return Err(WriteError::Lost);
                 }
-                let key = match state.staged {
-                    true => staging_key(&state.id.key),
-                    false => state.id.key.clone(),
+                let is_staged = state.upload().is_staged();
+                let key = match is_staged {
+                    true => staging_key(&state.id().key),
+                    false => state.id().key.clone(),
                 };
                 let headers = state.headers_to_begin();
-                (state.staged, key, headers, state.part_sums())
+                (is_staged, key, headers, state.part_sums())
             };
             let origin = self.source.origin.writing();
             let upload = origin.begin(&key, headers.clone(), sums).await?;
-            if self.begun(&upload, staged, headers) {
+            let is_right = self.state().begin_upload(&upload, is_staged, headers);
+            if is_right {
                 self.flush().await?;
                 return Ok(upload);
             }
@@ -287,38 +257,20 @@ impl SharedDraft {
         }
     }
 
-    /// Takes over a new upload, and returns whether it is still the right one.
-    fn begun(&self, upload: &Upload, staged: bool, headers: Headers) -> bool {
-        let mut state = self.state();
-        if state.phase().is_discarded()
-            || state.staged != staged
-            || (!staged && state.id.key != upload.key)
-        {
-            return false;
-        }
-        if !state.is_journaled_elsewhere() {
-            state.records.push(Record::upload(upload, &headers));
-        }
-        state.begun_with = headers;
-        state.upload = Some(upload.clone());
-        true
-    }
-
     /// Handles the loss of the upload: its parts are sent again. If bytes exist nowhere else, they
     /// are lost, and later writes fail.
     pub(crate) fn lose_upload(self: &Arc<Self>, upload: &Upload) {
         let mut state = self.state();
-        if state.upload.as_ref() != Some(upload) {
+        if state.upload().begun() != Some(upload) {
             return;
         }
         let key = upload.key.as_str();
-        state.completing = None;
-        if state.draft.has_gone_bytes() {
+        if state.draft().has_gone_bytes() {
             tracing::error!(
                 key,
                 "an upload is gone, and with it what had left the spool"
             );
-            state.step(Step::Lose);
+            state.lose_sent_bytes();
             return;
         }
         tracing::warn!(key, "an upload is gone; beginning it anew");
@@ -333,60 +285,9 @@ impl SharedDraft {
     /// different sizes in one upload (R2). Sends all parts again that are here, and copies the
     /// others one by one.
     pub(crate) fn unsend(self: &Arc<Self>, upload: &Upload) {
-        let mut state = self.state();
-        state.apart = true;
-        if state.draft.has_gone_bytes() {
-            state.completing = None;
-            state.draft.mark_local_unsent();
-        } else {
-            drop(state);
+        let goes_on = self.state().send_apart();
+        if !goes_on {
             self.lose_upload(upload);
         }
     }
-}
-
-impl DraftState {
-    fn replaces_promised(&self, index: u32) -> bool {
-        self.phase().is_promised() && self.draft.replaces_gone(index)
-    }
-
-    /// Returns the checksums that the parts of a new upload carry.
-    fn part_sums(&self) -> PartSums {
-        match self.draft.may_copy() || self.copied_base().is_some() {
-            true => PartSums::Crc64,
-            false => PartSums::Crc32c,
-        }
-    }
-
-    /// Returns the parts as a completion lists them.
-    pub(crate) fn listed(&self, upload: &Upload, parts: Vec<(u32, ETag)>) -> Vec<CompletedPart> {
-        let sums = |number: u32| self.sums.get(&(number - 1));
-        let listed = parts.into_iter().map(|(number, etag)| CompletedPart {
-            number,
-            etag,
-            crc32c: sums(number).and_then(|it| upload.sums.listed(*it)),
-        });
-        listed.collect()
-    }
-}
-
-/// Returns whether a key is one that [`staging_key`] makes.
-pub(crate) fn is_staging_key(key: &str) -> bool {
-    key.rsplit('/').next().is_some_and(is_staging_name)
-}
-
-/// Returns a random key beside the object's own, whose name shows that Tidegate owns it.
-fn staging_key(key: &ObjectKey) -> ObjectKey {
-    let folder = key
-        .as_str()
-        .rfind('/')
-        .map_or("", |at| &key.as_str()[..=at]);
-    let name = format!(
-        "{STAGING_PREFIX}{:016x}{:016x}",
-        crate::random(),
-        crate::random()
-    );
-    let full = ObjectKey::new(&format!("{folder}{name}"));
-    // The folder is too long for the name below it. The top has room.
-    full.unwrap_or_else(|_| ObjectKey::new(&name).expect("a short name is a key"))
 }

@@ -30,19 +30,16 @@ impl SharedDraft {
         size: u64,
         guard: Guard,
     ) -> Result<PublishedVersion, WriteError> {
-        let has_upload = self.state().upload.is_some();
-        if has_upload {
-            // The draft was larger once.
-            let upload = self.state().forget_upload();
-            upload
-                .into_iter()
-                .for_each(|upload| self.abandon_upload(upload));
-        }
+        // The draft was larger once.
+        let unused = self.state().forget_begun_upload();
+        unused
+            .into_iter()
+            .for_each(|upload| self.abandon_upload(upload));
         let _memory = self.memory(size.max(1)).await?;
         let pieces = self.read_pieces(size).await?;
         let (key, headers) = {
             let state = self.state();
-            (state.id.key.clone(), state.headers_to_store())
+            (state.id().key.clone(), state.headers_to_store())
         };
         if guard != Guard::None {
             self.note_try(&pieces, &headers).await?;
@@ -71,7 +68,7 @@ impl SharedDraft {
             Err(error) if guard == Guard::None => Err(error.into()),
             Err(OriginError::Changed) => {
                 let mut state = self.state();
-                if state.uncertain.is_earlier() {
+                if state.uncertain().is_earlier() {
                     state.add_uncertain(tag(&pieces), None);
                 }
                 Err(WriteError::Changed)
@@ -140,7 +137,7 @@ impl SharedDraft {
 
     /// Returns once the bytes in the spool read back as they were written.
     async fn check_spooled(&self, size: u64) -> Result<(), WriteError> {
-        let file = self.state().file.clone();
+        let file = self.state().file().cloned();
         match file {
             Some(file) if file.may_differ() => {
                 let looked = file.blocking(move |file| file.look(ByteRange::new(0, size)));
@@ -162,7 +159,7 @@ impl SharedDraft {
     async fn note_try(&self, pieces: &[Bytes], headers: &Headers) -> Result<(), WriteError> {
         let needs_base = {
             let mut state = self.state();
-            let needs_base = state.draft.base() > 0;
+            let needs_base = state.draft().base() > 0;
             // Otherwise the same object is put once more, and recognized by its tag.
             if !state.phase().is_promised() || !(needs_base || state.phase().is_behind()) {
                 return Ok(());

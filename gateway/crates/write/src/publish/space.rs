@@ -7,9 +7,9 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::abort::{note_left, try_to_abort};
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
+use crate::draft::state::room::LeavingRange;
+use crate::draft::state::upload::LeftUpload;
 use crate::spool::file::SpoolFile;
-use crate::spool::journal::Record;
 use crate::task::run_to_completion;
 use crate::{Drafts, WriteError};
 use tidegate_origin::Upload;
@@ -57,15 +57,15 @@ impl Drafts {
         for writing in &writings {
             match writing.evict().await {
                 Ok(true) => {
-                    writing.state().eviction_fails = false;
+                    writing.state().room_mut().note_eviction();
                     return true;
                 }
                 Ok(false) => {}
                 Err(error) => {
                     // Its own writers get the error; the waiting writers, who look all the time, may be others.
                     let mut state = writing.state();
-                    if !std::mem::replace(&mut state.eviction_fails, true) {
-                        let key = state.id.key.as_str();
+                    if state.room_mut().note_failed_eviction() {
+                        let key = state.id().key.as_str();
                         tracing::warn!(%error, key, "cannot evict sent parts from the spool");
                     }
                 }
@@ -89,28 +89,6 @@ impl Drafts {
     }
 }
 
-impl DraftState {
-    fn has_file(&self, file: &Arc<SpoolFile>) -> bool {
-        self.file.as_ref().is_some_and(|it| Arc::ptr_eq(it, file))
-    }
-
-    /// Selects parts to evict, at least one if there is any, beginning with those that failed
-    /// before. Returns their ranges, and how many bytes of each were there.
-    fn evict(&mut self, at_once: u64) -> Vec<(ByteRange, u64)> {
-        let mut parts = std::mem::take(&mut self.leaving);
-        let mut all: u64 = parts.iter().map(|(_, freed)| freed).sum();
-        while all < at_once.max(1)
-            && let Some((index, range, freed)) = self.draft.evict()
-        {
-            self.note_written();
-            self.records.push(Record::Evicted { index });
-            parts.push((range, freed));
-            all += freed;
-        }
-        parts
-    }
-}
-
 impl SharedDraft {
     /// Evicts the oldest sent parts. A draft that was not written in order, or any draft with
     /// [`crate::Settings::read_back`], first switches to a staging key, and sends its parts there
@@ -118,19 +96,21 @@ impl SharedDraft {
     async fn evict(self: &Arc<Self>) -> Result<bool, WriteError> {
         let (file, parts) = {
             let mut state = self.state();
-            let Some(file) = state.file.clone() else {
+            let Some(file) = state.file().cloned() else {
                 return Ok(false);
             };
-            let needs_none = state.draft.is_in_order() && !self.inner.settings.read_back;
-            if !state.staged && !needs_none && !state.draft.has_gone_bytes() {
+            let needs_none = state.draft().is_in_order() && !self.inner.settings.read_back;
+            if !state.upload().is_staged() && !needs_none && !state.draft().has_gone_bytes() {
                 // Not while it is being committed or written to.
                 if let Ok(_alone) = self.gate.try_write() {
-                    self.stage_parts(&mut state);
+                    let left = state.begin_staging();
+                    left.into_iter()
+                        .for_each(|upload| self.abandon_upload(upload));
                 }
                 return Ok(false);
             }
             // A part that an earlier process sent may differ from the bytes here.
-            if !state.unverified.is_empty() {
+            if !state.upload().is_verified() {
                 return Ok(false);
             }
             let parts = state.evict(self.inner.at_once());
@@ -150,7 +130,7 @@ impl SharedDraft {
     async fn remove_evicted(
         self: &Arc<Self>,
         file: &Arc<SpoolFile>,
-        parts: Vec<(ByteRange, u64)>,
+        parts: Vec<LeavingRange>,
     ) -> Result<(), WriteError> {
         // Before the bytes go: a journal without the part would send zeros in its place. And the
         // journal of a promised draft counts written bytes only up to its last sync.
@@ -167,7 +147,7 @@ impl SharedDraft {
                 let is_replaced = !state.has_file(file);
                 state.phase().is_discarded()
                     || is_replaced
-                    || state.draft.local().within(range).next().is_some()
+                    || state.draft().local().within(range).next().is_some()
             };
             if done.is_ok() && !kept {
                 let punched = file.blocking(move |file| file.punch(range)).await;
@@ -187,7 +167,7 @@ impl SharedDraft {
         let mut state = self.state();
         let is_there = state.has_file(file);
         if is_there {
-            state.leaving.push((range, freed));
+            state.room_mut().leave_later((range, freed));
         }
         is_there
     }
@@ -200,24 +180,29 @@ impl SharedDraft {
         }
         {
             let mut state = self.state();
-            if state.evicting || !state.draft.has_gone_bytes() {
+            if !state.draft().has_gone_bytes() || !state.room_mut().begin_evicting() {
                 return;
             }
-            state.evicting = true;
         }
         let writing = self.clone();
         self.inner.core.spawn(async move {
             if let Err(error) = writing.evict().await {
                 tracing::warn!(%error, "sent parts cannot leave the spool");
             }
-            writing.state().evicting = false;
+            writing.state().room_mut().end_evicting();
         });
     }
 
-    /// Switches the draft to a staging key.
-    fn stage_parts(self: &Arc<Self>, state: &mut DraftState) {
-        state.staged = true;
-        if let Some(upload) = state.forget_upload() {
+    /// Gives up an upload. If its completion may have happened, deletes the object under its staging key.
+    pub(crate) fn give_up_upload(self: &Arc<Self>, left: Option<LeftUpload>) {
+        if let Some(LeftUpload {
+            upload,
+            may_be_complete,
+        }) = left
+        {
+            if may_be_complete {
+                self.delete_staging_key(upload.key.clone(), None);
+            }
             self.abandon_upload(upload);
         }
     }
@@ -227,7 +212,7 @@ impl SharedDraft {
     pub(crate) fn abandon_upload(self: &Arc<Self>, upload: Upload) {
         let writing = self.clone();
         self.inner.core.spawn(async move {
-            let more = writing.state().sending > 0;
+            let more = writing.state().retry().is_sending();
             let (core, origin) = (&writing.inner.core, &*writing.source.origin);
             let mut aborted = try_to_abort(core, origin, &upload).await;
             if more {

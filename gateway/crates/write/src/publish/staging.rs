@@ -7,17 +7,17 @@ use crate::WriteError;
 use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
-use crate::publish::send::is_staging_key;
+use crate::publish::staging_key::is_staging_key;
 use crate::task::catch_panic;
 use crate::task::run_to_completion;
 use tidegate_origin::{Guard, Upload};
-use tidegate_plan::{Extents, ObjectKey, Version};
+use tidegate_plan::{ObjectKey, Version};
 
 impl SharedDraft {
     /// Completes the upload under the staging key, and makes it the base. The caller holds the
     /// gate.
     pub(crate) async fn publish_staged(self: &Arc<Self>) -> Result<(), WriteError> {
-        let size = self.state().draft.size();
+        let size = self.state().draft().size();
         let (upload, parts) = self.assemble().await?;
         tracing::info!(
             key = upload.key.as_str(),
@@ -43,13 +43,7 @@ impl SharedDraft {
         let restarted = self.restart(&base).await?;
         let (before, freed) = {
             let mut state = self.state();
-            let freed = state.take_room();
-            state.draft = state.draft.successor(base.version.size);
-            state.upload = None;
-            state.completing = None;
-            state.unnoted = Extents::default();
-            state.unverified.clear();
-            (state.base.replace(base), freed)
+            state.rebase(base)
         };
         drop(restarted);
         self.chunks.clear();
@@ -67,23 +61,23 @@ impl SharedDraft {
 
     async fn read_back_now(self: &Arc<Self>) -> Result<(), WriteError> {
         let _gate = self.gate.write().await;
-        if !self.state().draft.has_gone_bytes() {
+        if !self.state().draft().has_gone_bytes() {
             return Ok(());
         }
         self.state().step(Step::BeginAttempt);
         self.wait_for_parts().await;
-        self.state().failure = None;
+        self.state().retry_mut().forget_failure();
         let published = catch_panic(self.make_readable()).await;
         self.state().step(Step::EndReadingBack);
         published
     }
 
     async fn make_readable(self: &Arc<Self>) -> Result<(), WriteError> {
-        let _hold = self.inner.path.lock_key(&self.id()).await;
+        let _hold = self.inner.path.keys.lock_key(&self.id()).await;
         // An unanswered completion may have succeeded.
         let under_its_key = self.go_on_completing().await?;
         match under_its_key {
-            None if self.state().draft.has_gone_bytes() => self.publish_staged().await,
+            None if self.state().draft().has_gone_bytes() => self.publish_staged().await,
             None => Ok(()),
             Some(published) => self.settle(published, &mut None).await,
         }
@@ -99,7 +93,7 @@ impl SharedDraft {
     /// Deletes a key in the same way, unless it is the object's own.
     pub(crate) fn delete_staging_key(&self, key: ObjectKey, version_id: Option<String>) {
         // A base under another name is another object, of which this one was copied.
-        if key == self.state().id.key || !is_staging_key(key.as_str()) {
+        if key == self.state().id().key || !is_staging_key(key.as_str()) {
             return;
         }
         let source = self.source.clone();

@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use crate::draft::shared_draft::SharedDraft;
 use crate::spool::file::SpoolFile;
 use crate::{Drafts, WriteError};
 use tidegate_plan::ObjectId;
@@ -105,22 +104,5 @@ impl Drafts {
             }
         }
         Ok(())
-    }
-}
-
-impl SharedDraft {
-    /// Checks that the disk would let go of the journal, if the next process would take it up.
-    ///
-    /// # Errors
-    /// The disk's: the object must stay as it is.
-    pub(crate) async fn check_journal(&self) -> Result<(), WriteError> {
-        let file = {
-            let state = self.state();
-            state.file.clone().filter(|_| state.is_promised())
-        };
-        match file {
-            Some(file) => Ok(file.blocking(|file| file.check_journal()).await?),
-            None => Ok(()),
-        }
     }
 }

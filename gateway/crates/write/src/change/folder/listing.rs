@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::Item;
-use crate::publish::send::is_staging_key;
+use crate::publish::staging_key::is_staging_key;
 use crate::{WriteError, Writers};
 use tidegate_engine::ReadContext;
 use tidegate_engine::names::of_listing;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::WriteError;
-use crate::attributes::log;
+use crate::attributes::changes::log;
 use serde::{Deserialize, Serialize};
 use tidegate_cache::private_files;
 use tidegate_engine::{Core, ReadContext, RenamedFolder, RenamedObject, table_log};

@@ -84,7 +84,7 @@ impl Drafts {
             _folders: folders,
         };
         let keys = recorded.record.keys(source);
-        self.path.lock_more(&mut locks.keys, &keys).await;
+        self.path.keys.lock_more(&mut locks.keys, &keys).await;
         let proofs = CopyProofs::of_earlier();
         for failures in 0.. {
             let resumed = tokio::select! {

@@ -22,7 +22,7 @@ impl Drafts {
         let below = self.attributes.changed_below(source.origin.id(), from);
         let keys = renamed(source, below, (from, to));
         let (mut held, keys) = (BTreeMap::new(), keys.iter().flatten());
-        self.path.lock_more(&mut held, keys).await;
+        self.path.keys.lock_more(&mut held, keys).await;
         held
     }
 

@@ -186,7 +186,7 @@ impl Model {
         let Some(draft) = draft else { return };
         let state = draft.state();
         match state.phase().name() {
-            "closed" => assert_eq!(closed.is_some(), !state.draft.has_gone_bytes()),
+            "closed" => assert_eq!(closed.is_some(), !state.draft().has_gone_bytes()),
             "open" | "lost" => {
                 let is_replaced = state.replaced_closed_edition().is_some();
                 assert!(closed.is_none() || is_replaced, "{:?}", state.phase());
@@ -274,9 +274,9 @@ async fn a_draft_that_is_read_back_is_as_its_journal_says() {
     let writer = desk.create(KEYS[0]).await;
     let bytes = sample(1, LARGEST);
     support::spool::put(&writer, 0, &bytes).await;
-    support::spool::until(|| writer.writing.state().draft.has_gone_bytes()).await;
+    support::spool::until(|| writer.writing.state().draft().has_gone_bytes()).await;
     assert_eq!(support::spool::all(&writer).await, bytes);
-    assert!(!writer.writing.state().draft.has_gone_bytes());
+    assert!(!writer.writing.state().draft().has_gone_bytes());
     checks::check(&writer.writing).await;
 }
 /// Without a caller that waits, too, the phase says that the journal lacks something.

@@ -21,7 +21,7 @@ pub(super) async fn check(draft: &Arc<SharedDraft>) {
     if phase.is_discarded() {
         return;
     }
-    let Some(file) = state.file.clone() else {
+    let Some(file) = state.file().cloned() else {
         assert!(!phase.is_promised(), "{phase:?} without a file");
         return;
     };
@@ -40,7 +40,7 @@ pub(super) async fn check(draft: &Arc<SharedDraft>) {
         let found = found.filter(|found| found.promised);
         let found = found.unwrap_or_else(|| panic!("{phase:?}, and a crash does not find it"));
         // Records of parts that are about to leave the spool may wait.
-        if state.records.is_empty() && journaled.waiting.is_empty() {
+        if state.journal().records().is_empty() && journaled.waiting.is_empty() {
             same_bytes(&found, &state);
         }
     }
@@ -69,10 +69,7 @@ fn check_prefixes(written: &[Record]) {
 /// Compares what all records say, those that wait included, with the draft in memory.
 fn check_whole(journaled: Journaled, state: &DraftState) {
     let mut records = [journaled.written, journaled.waiting].concat();
-    records.extend(state.records.iter().cloned());
-    if state.unnoted.iter().next().is_some() {
-        records.extend(Record::wrote(state.draft.size(), &state.unnoted));
-    }
+    records.extend(state.journal().lacking(state.draft().size()));
     records.push(Record::Synced);
     let found = replayed(&records).expect("they fit together");
     same_bytes(&found, state);
@@ -84,30 +81,34 @@ fn check_whole(journaled: Journaled, state: &DraftState) {
         assert_eq!(begin.replaces, own.replaces);
     }
     let parts = |draft: &Draft| Vec::from_iter(draft.sent_parts().map(|(index, _)| index));
-    let (sent, known) = (parts(&state.draft), parts(&found.draft));
+    let (sent, known) = (parts(state.draft()), parts(&found.draft));
     assert!(
         sent.iter().all(|index| known.contains(index)),
         "{sent:?} {known:?}"
     );
     for index in sent {
-        assert_eq!(state.sums.get(&index), found.sums.get(&index));
+        assert_eq!(state.upload().sums_of(index), found.sums.get(&index));
     }
-    if let Some(upload) = &state.upload {
+    if let Some(upload) = state.upload().begun() {
         let known = found.upload.expect("an upload");
         assert_eq!(
             (known.key.as_str(), &known.id),
             (upload.key.as_str(), &upload.id)
         );
     }
-    if state.completing.is_some() {
-        assert_eq!(state.completing, found.completing, "{records:?}");
-        assert_eq!(state.before, found.before);
+    if let Some(completion) = state.upload().completion() {
+        assert_eq!(
+            Some(completion.parts()),
+            found.completing.as_deref(),
+            "{records:?}"
+        );
+        assert_eq!(completion.before(), found.before.as_ref());
     }
     let tried = |tags: Vec<ETag>| UncertainCommits::earlier(tags).records();
     let known = tried(found.tried);
     let missing = Vec::from_iter(
         state
-            .uncertain
+            .uncertain()
             .records()
             .into_iter()
             .filter(|it| !known.contains(it)),
@@ -117,7 +118,7 @@ fn check_whole(journaled: Journaled, state: &DraftState) {
 
 /// Compares the places of the bytes. The journal does not know those that were read from the base beside others.
 fn same_bytes(found: &Replayed, state: &DraftState) {
-    let (found, own) = (&found.draft, &state.draft);
+    let (found, own) = (&found.draft, state.draft());
     assert_eq!(found.size(), own.size());
     let gone = |draft: &Draft| Vec::from_iter(draft.gone_parts());
     assert_eq!(gone(found), gone(own));

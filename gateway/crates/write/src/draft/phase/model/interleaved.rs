@@ -103,7 +103,7 @@ async fn a_sync_that_waits_until_the_publish_has_ended_promises_nothing() {
         {
             let state = writer.writing.state();
             assert!(!state.phase().is_promised(), "{:?}", state.phase());
-            assert!(state.file.is_none() && state.records.is_empty());
+            assert!(state.file().is_none() && state.journal().records().is_empty());
         }
         let again = desk.switched_off([writer], &Terms::default()).await;
         assert!(again.writers.pending().is_empty());
@@ -119,13 +119,13 @@ async fn parts_that_wait_to_be_sent_end_with_their_draft() {
     let writer = desk.create(KEY).await;
     put(&writer, 0, &sample(1, 8 * PART)).await;
     let draft = writer.writing.clone();
-    assert!(draft.state().sending > 0, "they wait");
+    assert!(draft.state().retry().is_sending(), "they wait");
     let removed = desk.writers.remove(source(&desk), &valid(KEY)).await;
     removed.expect("removed");
     drop(writer);
     settle().await;
     drop(turns);
-    until(|| draft.state().sending == 0).await;
+    until(|| !draft.state().retry().is_sending()).await;
     settle().await;
     assert_eq!(desk.bucket().count("begin"), 0);
     assert_eq!(desk.writers.spooled().0, 0);

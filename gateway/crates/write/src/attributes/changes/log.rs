@@ -74,12 +74,12 @@ impl AttributeRecord {
     }
 
     /// Returns the bucket.
-    pub(super) fn origin(&self) -> OriginId {
+    pub(crate) fn origin(&self) -> OriginId {
         OriginId(self.origin)
     }
 
     /// Returns the object, its version, and the attributes that it is to have.
-    pub(super) fn change(&self) -> Option<(ObjectId, Option<ETag>, Attributes)> {
+    pub(crate) fn change(&self) -> Option<(ObjectId, Option<ETag>, Attributes)> {
         let id = ObjectId {
             origin: self.origin(),
             key: ObjectKey::new(&self.key).ok()?,
@@ -88,7 +88,7 @@ impl AttributeRecord {
             Some(etag) => Some(ETag::parse(etag)?),
             None => None,
         };
-        let headers = crate::publish::recover::headers(self.headers.as_ref()?);
+        let headers = crate::draft::records::headers_of(self.headers.as_ref()?);
         Some((id, etag, Attributes::of(&headers)))
     }
 }
