@@ -1,7 +1,7 @@
 //! The durable record of a folder's rename: a file beside the spool, from before the first copy until the rename has
 //! ended. A process that finds one goes on with the rename (`resume`).
 //!
-//! The file is one frame of `attributes::log`. It is replaced as a whole, and its name is synced each time, so that a
+//! The file is one frame of `attributes::changes::log`. It is replaced as a whole, and its name is synced each time, so that a
 //! power cut leaves an old or a new record, and none of a rename that was answered.
 
 use std::collections::HashSet;

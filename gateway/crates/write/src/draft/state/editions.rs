@@ -52,7 +52,7 @@ impl DraftState {
     }
 
     /// Begins an empty edition if this one was promised and is not empty. Returns the one before; the caller makes files
-    /// for the new one ([`Self::open_next_file`]). One that replaces another edition is not promised: its last sync
+    /// for the new one ([`Self::open_file`]). One that replaces another edition is not promised: its last sync
     /// failed, if there was one, and a crash must find the edition before. Uncertain commits stay: an object in the bucket
     /// may still be ours.
     pub(crate) fn begin_edition(&mut self) -> Option<EndedEdition> {
