@@ -4,13 +4,15 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::Core;
+use crate::fetch::FIRST_REQUEST;
 use crate::fetch::options::FetchOptions;
 use crate::fetch::part::Lease;
 use crate::fetch::version_fetches::{FetchesId, VersionFetches};
+use crate::object::trail::Trail;
 use tidegate_cache::Record;
 use tidegate_origin::Origin;
-use tidegate_plan::ObjectId;
 use tidegate_plan::readahead::Limits;
+use tidegate_plan::{Client, ObjectId};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The state that all readers of an open object share.
@@ -23,6 +25,7 @@ pub(crate) struct Pinned {
     pub(crate) options: FetchOptions,
     pub(crate) limits: Limits,
     fetches: OnceLock<Arc<VersionFetches>>,
+    pub(crate) trail: Trail,
     /// The lease on the bytes that came with the version, held until a reader has its first chunk: an object that stays
     /// open must not pin them longer.
     first: Mutex<Option<Arc<Lease>>>,
@@ -45,6 +48,7 @@ impl Pinned {
             options,
             limits,
             fetches: OnceLock::new(),
+            trail: Trail::default(),
             first: Mutex::default(),
         }
     }
@@ -64,6 +68,15 @@ impl Pinned {
     pub(crate) fn hold_first(&self, first: Option<Arc<Lease>>) {
         let mut held = self.first.lock().recover();
         *held = first;
+    }
+
+    /// Releases the bytes that came with the version to their first reader. A mount's reader leaves after each read of the
+    /// kernel, so those of a small object are held until they have come.
+    pub(crate) fn release_first(&self) {
+        let is_small = self.record.version.size <= FIRST_REQUEST;
+        let keeps = is_small && self.options.client == Client::Own;
+        let mut held = self.first.lock().recover();
+        held.take_if(|lease| !keeps || lease.part().has_landed());
     }
 
     /// Returns the lease on the bytes that came with the version, while it is held.
