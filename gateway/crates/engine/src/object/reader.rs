@@ -156,8 +156,8 @@ impl Reader {
         if self.pinned.record.version.size <= FIRST_REQUEST || limits.window == 0 {
             return;
         }
-        let (trail, range) = (&self.pinned.trail, self.range);
-        let from = *self.from.get_or_insert_with(|| trail.follow(range));
+        let (pinned, range) = (&self.pinned, self.range);
+        let from = *self.from.get_or_insert_with(|| pinned.follow(range));
         let fetches = match cold {
             true => Some(self.pinned.fetches()),
             // Read-ahead for an earlier request now comes from memory: its reader still goes on with the cursor that
@@ -278,6 +278,20 @@ impl Reader {
         (found, ahead_first)
     }
 
+    /// Goes on to the chunk `index`, from its byte `offset` on.
+    fn enter(&mut self, index: u32, offset: usize) {
+        // The new lease is taken before the old one is dropped, so a part of several chunks stays wanted.
+        let (next, has_begun) = self.find(index, offset);
+        let cold = matches!(next, CurrentChunk::Flight { .. });
+        let before = self.chunk.replace((index, next));
+        self.pinned.release_first();
+        self.leave_behind(before);
+        if !has_begun {
+            self.read_ahead(cold);
+        }
+        self.report_tier();
+    }
+
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         let reader = self;
         if reader.left.is_empty() {
@@ -288,16 +302,7 @@ impl Reader {
         let offset = usize::try_from(reader.left.start - geometry.start(index))
             .expect("chunks are at most 16 MiB");
         if reader.chunk.as_ref().is_none_or(|(at, _)| *at != index) {
-            // The new lease is taken before the old one is dropped, so a part of several chunks stays wanted.
-            let (next, has_begun) = reader.find(index, offset);
-            let cold = matches!(next, CurrentChunk::Flight { .. });
-            let before = reader.chunk.replace((index, next));
-            reader.pinned.release_first();
-            reader.leave_behind(before);
-            if !has_begun {
-                reader.read_ahead(cold);
-            }
-            reader.report_tier();
+            reader.enter(index, offset);
         }
         let (_, chunk) = reader.chunk.as_mut().expect("found just now");
         let Piece { mut bytes, keeps } = match chunk {

@@ -16,14 +16,13 @@ pub(crate) struct Trail {
 
 impl Trail {
     /// Records that a reader begins to read `range`. Returns the beginning of the sequence that this continues: that of
-    /// the range, if it continues none.
-    pub(crate) fn follow(&self, range: ByteRange) -> u64 {
-        let (start, next) = (
-            self.start.load(Ordering::Relaxed),
-            self.next.load(Ordering::Relaxed),
-        );
+    /// the range, if it continues none. The first one continues what lies before it, if that `is_known`.
+    pub(crate) fn follow(&self, range: ByteRange, is_known: impl FnOnce() -> bool) -> u64 {
+        let load = |at: &AtomicU64| at.load(Ordering::Relaxed);
+        let (start, next) = (load(&self.start), load(&self.next));
         let (start, next) = match start <= range.start && range.start <= next {
             true => (start, next.max(range.end)),
+            false if next == 0 && is_known() => (0, range.end),
             false => (range.start, range.end),
         };
         self.start.store(start, Ordering::Relaxed);
@@ -48,11 +47,18 @@ mod tests {
             (500, 600, 400),
             (0, 10, 0),
         ] {
-            assert_eq!(
-                trail.follow(ByteRange::new(start, end)),
-                from,
-                "{start}..{end}"
-            );
+            let found = trail.follow(ByteRange::new(start, end), || true);
+            assert_eq!(found, from, "{start}..{end}");
         }
+    }
+
+    #[test]
+    fn the_first_read_goes_on_from_what_is_known() {
+        let range = ByteRange::new(128, 256);
+        assert_eq!(Trail::default().follow(range, || true), 0);
+        let trail = Trail::default();
+        assert_eq!(trail.follow(range, || false), 128);
+        let later = ByteRange::new(300, 400);
+        assert_eq!(trail.follow(later, || true), 300, "only the first");
     }
 }

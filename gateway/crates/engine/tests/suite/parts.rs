@@ -155,6 +155,22 @@ async fn a_scan_of_a_track_costs_one_request_and_so_does_what_it_left() {
     library.costs(2).await;
 }
 
+/// The kernel keeps the pages that the scan has read: a program that opens the track anew asks the mount for the next ones.
+#[tokio::test(start_paused = true)]
+async fn a_scanned_track_whose_head_the_kernel_has_costs_one_request_more() {
+    for start in [128 * KIB, 256 * KIB] {
+        let mut library = library(4 * MIB, FAST).await;
+        library.scan().await;
+        library.object = library
+            .world
+            .open(KEY, Open::default())
+            .await
+            .expect("opened");
+        library.read(ByteRange::new(start, 4 * MIB), None).await;
+        library.costs(2).await;
+    }
+}
+
 /// Many listeners share the budget: each has little beyond its window then, and none has nothing.
 #[tokio::test(start_paused = true)]
 async fn long_parts_leave_half_of_the_budget_to_windows() {
