@@ -147,6 +147,16 @@ impl Cursor {
         near
     }
 
+    /// Records that the reader at `at` has come back to what a scan left, and has gone on there from `from`.
+    pub(crate) fn set_return(&self, from: u64, at: u64) {
+        let mut state = self.state();
+        if state.readers == 1 {
+            let limits = state.plan.limits();
+            state.plan = ReadAhead::resume(limits, from, at, self.epoch.elapsed());
+            state.is_return = true;
+        }
+    }
+
     /// Returns whether a reader at `at` still belongs to this cursor.
     pub(crate) fn continues(&self, at: u64) -> bool {
         self.state().plan.continues(at)

@@ -81,6 +81,11 @@ impl Pinned {
         })
     }
 
+    /// Returns whether `range` was the first read through a mount's open file, and lies behind a head that was cached.
+    pub(crate) fn is_return(&self, range: ByteRange) -> bool {
+        self.trail.has_joined(range.start)
+    }
+
     /// Releases the bytes that came with the version to their first reader. A mount's reader leaves after each read of the
     /// kernel, so those of a small object are held until they have come.
     pub(crate) fn release_first(&self) {

@@ -157,7 +157,12 @@ impl Reader {
             return;
         }
         let (pinned, range) = (&self.pinned, self.range);
-        let from = *self.from.get_or_insert_with(|| pinned.follow(range));
+        let mut is_return = false;
+        let from = *self.from.get_or_insert_with(|| {
+            let from = pinned.follow(range);
+            is_return = pinned.is_return(range);
+            from
+        });
         let fetches = match cold {
             true => Some(self.pinned.fetches()),
             // Read-ahead for an earlier request now comes from memory: its reader still goes on with the cursor that
@@ -176,6 +181,9 @@ impl Reader {
             self.cursor = fetches
                 .cursors
                 .join(self.range, (from, at), cold.then_some(limits));
+            if let Some(cursor) = self.cursor.as_ref().filter(|_| is_return) {
+                cursor.set_return(from, at);
+            }
             self.reported = at;
             if let (Some(stream), Some(cursor)) = (&self.stream, &self.cursor) {
                 stream.set_cursor(cursor);

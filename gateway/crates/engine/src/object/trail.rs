@@ -12,6 +12,8 @@ use tidegate_plan::ByteRange;
 pub(crate) struct Trail {
     start: AtomicU64,
     next: AtomicU64,
+    /// The place of a first read that continued what lies before it.
+    joined: AtomicU64,
 }
 
 impl Trail {
@@ -22,12 +24,22 @@ impl Trail {
         let (start, next) = (load(&self.start), load(&self.next));
         let (start, next) = match start <= range.start && range.start <= next {
             true => (start, next.max(range.end)),
-            false if next == 0 && is_known() => (0, range.end),
+            false if next == 0 && is_known() => {
+                self.joined.store(range.start, Ordering::Relaxed);
+                (0, range.end)
+            }
             false => (range.start, range.end),
         };
         self.start.store(start, Ordering::Relaxed);
         self.next.store(next, Ordering::Relaxed);
         start
+    }
+}
+
+impl Trail {
+    /// Returns whether the read at `start` was the first, and continued what lies before it.
+    pub(crate) fn has_joined(&self, start: u64) -> bool {
+        start > 0 && self.joined.load(Ordering::Relaxed) == start
     }
 }
 
@@ -55,7 +67,9 @@ mod tests {
     #[test]
     fn the_first_read_goes_on_from_what_is_known() {
         let range = ByteRange::new(128, 256);
-        assert_eq!(Trail::default().follow(range, || true), 0);
+        let known = Trail::default();
+        assert_eq!(known.follow(range, || true), 0);
+        assert!(known.has_joined(128) && !known.has_joined(256));
         let trail = Trail::default();
         assert_eq!(trail.follow(range, || false), 128);
         let later = ByteRange::new(300, 400);

@@ -158,9 +158,15 @@ async fn a_scan_of_a_track_costs_one_request_and_so_does_what_it_left() {
 /// The kernel keeps the pages that the scan has read: a program that opens the track anew asks the mount for the next ones.
 #[tokio::test(start_paused = true)]
 async fn a_scanned_track_whose_head_the_kernel_has_costs_one_request_more() {
-    for start in [128 * KIB, 256 * KIB] {
+    for (start, pause) in [
+        (128 * KIB, 30),
+        (256 * KIB, 30),
+        (128 * KIB, 1),
+        (256 * KIB, 1),
+    ] {
         let mut library = library(4 * MIB, FAST).await;
-        library.scan().await;
+        library.read(ByteRange::new(0, 128 * KIB), None).await;
+        pass(secs(pause)).await;
         library.object = library
             .world
             .open(KEY, Open::default())
