@@ -116,7 +116,10 @@ fn readahead(c: &mut Criterion) {
             cursor.record_read(range, Duration::from_micros(at * 650));
             let window = cursor.window(0);
             let streams = cursor.streams(black_box(Some(20e6)), false);
-            (ReadAhead::part(window, u64::MAX, streams), window)
+            (
+                ReadAhead::part(window, u64::MAX, streams, Some(20e6)),
+                window,
+            )
         });
     });
 }

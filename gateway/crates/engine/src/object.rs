@@ -17,6 +17,7 @@ pub(crate) mod pinned;
 pub(crate) mod reader;
 pub mod stat;
 pub mod streams;
+mod trail;
 pub(crate) mod wait;
 
 use coverage::{Coverage, locate};

@@ -19,6 +19,11 @@
 //! up with few large requests. Parts of a wide window are half as large. So if the part that the reader waits for is
 //! late, the other streams can go on in the other half. The streams are all that the profile allows while the reader takes
 //! its bytes at once, and those that it [needs](ReadAhead::streams) while it keeps a pace of its own.
+//!
+//! Each request has its price, so parts do not become smaller than what a connection carries in [`MIN_PART_TIME`]. A rest
+//! of at most [`SMALL_REST`] is divided among as few streams as carry it in that time, or equally among all. A reader that
+//! one connection keeps fed has parts of up to [`LONG_PART`], which [reach](ReadAhead::reach) beyond its window: the window
+//! says when to fetch, and the bytes that it has read say how much.
 
 use std::time::Duration;
 
@@ -32,6 +37,9 @@ pub const MIN_SEQUENCE: u64 = 256 << 10;
 /// read to find out what a file is.
 const STEADY_SEQUENCE: u64 = 2 << 20;
 
+/// The length in bytes of a sequence that is longer than what programs read of a small object to find out what it is.
+const MAX_HEADER: u64 = 1 << 20;
+
 /// The window in bytes up to which it is twice the sequence; beyond it, it is as long as the sequence. A reader that
 /// leaves after 10 MB has then cost at most 30, with the bytes hidden in the kernel's socket buffers.
 const MAX_DOUBLE_WINDOW: u64 = 16 << 20;
@@ -40,11 +48,26 @@ const MAX_DOUBLE_WINDOW: u64 = 16 << 20;
 /// gained (measured: the SDK is as fast as a bare client from 8 MiB on).
 pub const PART_BOUNDS: (u64, u64) = (256 << 10, 8 << 20);
 
-/// The part size in bytes from which on parts take half of a stream's share.
-const MIN_HALF_PART: u64 = 1 << 20;
+/// The size in bytes below which parts neither take half of a stream's share nor shrink towards the end of a read. Over a
+/// fast connection it is what that carries in [`MIN_PART_TIME`].
+const MIN_SHARED_PART: u64 = 1 << 20;
 
-/// The size in bytes below which parts do not shrink towards the end of a read.
-const MIN_LAST_PART: u64 = 1 << 20;
+/// The time within which a connection carries a part that is not worth dividing: no reader notices it.
+const MIN_PART_TIME: Duration = Duration::from_millis(50);
+
+/// The factor on that time for the rest of an object that a program reads in steps, as through a mount.
+const STEPS_FACTOR: f64 = 2.0;
+
+/// The time within which a connection carries a window that is not worth dividing among streams.
+const MIN_SPLIT_TIME: Duration = Duration::from_millis(5);
+
+/// The rest of a read in bytes that is fetched at once for a reader in sequence, with few requests. A reader that leaves
+/// costs no more than with the smallest [grants](ReadAhead::grant) of a long range.
+pub const SMALL_REST: u64 = 8 << 20;
+
+/// The largest part in bytes for a reader that one connection keeps fed: minutes of an audiobook, and so much memory for
+/// each of its listeners.
+pub const LONG_PART: u64 = 4 << 20;
 
 /// The step in bytes beyond the expected place within which a read still belongs to the sequence: a kernel's reads
 /// arrive out of order.
@@ -119,6 +142,16 @@ impl ReadAhead {
         step <= may_step && start + MAX_STEP_BACK >= self.next && start + MIN_STEP >= self.start
     }
 
+    /// Creates a cursor whose reader has come from `start` to `next` in sequence, at an unknown rate.
+    #[must_use]
+    pub fn resume(limits: Limits, start: u64, next: u64, now: Duration) -> Self {
+        Self {
+            next,
+            sequence_bytes: next.saturating_sub(start),
+            ..Self::new(limits, start, now)
+        }
+    }
+
     /// Records that a reader took `range`. A read that does not continue the sequence begins a new one.
     pub fn record_read(&mut self, range: ByteRange, now: Duration) {
         if !self.continues(range.start) {
@@ -155,16 +188,33 @@ impl ReadAhead {
         self.next
     }
 
+    /// Returns whether the sequence is so long that its reader will most likely read a small rest as well: longer than the
+    /// tags of a track with a picture among them.
+    #[must_use]
+    pub fn is_past_header(&self) -> bool {
+        self.sequence_bytes >= MAX_HEADER
+    }
+
     /// Returns whether the sequence is so long that its reader needs no long range to prove what it wants.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         self.sequence_bytes >= STEADY_SEQUENCE
     }
 
-    /// Returns the bytes beyond [`ReadAhead::position`] to fetch now. A reader that has said or proved that it reads on has
-    /// a `grant`, others 0.
+    /// Returns the bytes beyond [`ReadAhead::position`] whose fetch must have begun by now. A reader that has said or proved
+    /// that it reads on has a `grant`, others 0.
     #[must_use]
     pub fn window(&self, grant: u64) -> u64 {
+        let taken = self
+            .rate
+            .map_or(u64::MAX, |rate| (rate * WINDOW_TIME.as_secs_f64()) as u64);
+        self.reach(grant).min(taken.max(MIN_SEQUENCE))
+    }
+
+    /// Returns the bytes beyond [`ReadAhead::position`] that may be fetched, whatever the reader's rate: as far as a part may
+    /// go that begins within the window.
+    #[must_use]
+    pub fn reach(&self, grant: u64) -> u64 {
         if self.sequence_bytes < MIN_SEQUENCE {
             return 0;
         }
@@ -172,10 +222,7 @@ impl ReadAhead {
             .min(MAX_DOUBLE_WINDOW)
             .max(self.sequence_bytes);
         let earned = by_length.min(self.may_waste()).max(grant);
-        let taken = self
-            .rate
-            .map_or(u64::MAX, |rate| (rate * WINDOW_TIME.as_secs_f64()) as u64);
-        earned.min(taken.max(MIN_SEQUENCE)).min(self.limits.window)
+        earned.min(self.limits.window)
     }
 
     /// Returns the reader's rate in bytes a second; `None` before its second read.
@@ -185,15 +232,29 @@ impl ReadAhead {
     }
 
     /// Returns the size in bytes of one request within a window of `window` bytes over `streams` streams, with `left`
-    /// bytes still to request. Towards the end parts become smaller, so that no stream idles while another still
-    /// carries a large one (Polychronopoulos and Kuck, "Guided self-scheduling", 1987).
+    /// bytes still to request, if one connection yields `each` bytes a second. Towards the end parts become smaller, so that
+    /// no stream idles while another still carries a large one (Polychronopoulos and Kuck, "Guided self-scheduling", 1987).
     #[must_use]
-    pub fn part(window: u64, left: u64, streams: u32) -> u64 {
-        let streams = u64::from(streams.max(1));
-        let whole = window / streams;
-        let roomy = whole.min((whole / 2).max(MIN_HALF_PART));
-        let last = (left / streams).max(MIN_LAST_PART);
+    pub fn part(window: u64, left: u64, streams: u32, each: Option<f64>) -> u64 {
+        let (streams, quick) = (u64::from(streams.max(1)), shared_part(each));
+        let soon = quick.min((each.unwrap_or(0.0) * MIN_SPLIT_TIME.as_secs_f64()) as u64);
+        let whole = (window / streams).max(window.min(soon));
+        let roomy = whole.min((whole / 2).max(quick));
+        let last = (left / streams).max(quick);
         roomy.min(last).clamp(PART_BOUNDS.0, PART_BOUNDS.1)
+    }
+
+    /// Returns the size in bytes of each request for a [small rest](SMALL_REST), which is fetched at once over up to
+    /// `streams` streams. Programs that read `in_steps` find their parts larger: they wait less than while they earned the
+    /// rest step by step.
+    #[must_use]
+    pub fn part_of_rest(rest: u64, streams: u32, each: Option<f64>, in_steps: bool) -> u64 {
+        let quick = match in_steps {
+            true => shared_part(each.map(|each| each * STEPS_FACTOR)),
+            false => shared_part(each),
+        };
+        let parts = (rest + quick / 2) / quick;
+        rest.div_ceil(parts.clamp(1, u64::from(streams.max(1))))
     }
 
     /// Returns the fewest streams that keep the reader fed if one connection yields `each` bytes a second: a quarter
@@ -201,13 +262,21 @@ impl ReadAhead {
     #[must_use]
     pub fn streams(&self, each: Option<f64>, waited: bool) -> u32 {
         let ceiling = self.limits.streams.max(1);
-        match (self.rate, each) {
-            (Some(rate), Some(each)) if !waited && each > 0.0 => ((1.25 * rate / each).ceil()
-                as u32)
-                .saturating_add(1)
-                .min(ceiling),
+        match self.needed_streams(each) {
+            Some(needed) if !waited => needed.saturating_add(1).min(ceiling),
             _ => ceiling,
         }
+    }
+
+    /// Returns whether one connection that yields `each` bytes a second keeps the reader fed.
+    #[must_use]
+    pub fn is_fed_by_one(&self, each: Option<f64>) -> bool {
+        self.needed_streams(each).is_some_and(|needed| needed <= 1)
+    }
+
+    fn needed_streams(&self, each: Option<f64>) -> Option<u32> {
+        let (rate, each) = (self.rate?, each.filter(|each| *each > 0.0)?);
+        Some((1.25 * rate / each).ceil() as u32)
     }
 
     /// Returns the bytes of a window in which all streams are busy: three times what they carry while a request travels.
@@ -227,6 +296,12 @@ impl ReadAhead {
     pub fn limits(&self) -> Limits {
         self.limits
     }
+}
+
+/// Returns the size in bytes below which parts are not divided, if a connection yields `each` bytes a second.
+fn shared_part(each: Option<f64>) -> u64 {
+    let carried = each.unwrap_or(0.0) * MIN_PART_TIME.as_secs_f64();
+    (carried as u64).max(MIN_SHARED_PART)
 }
 
 #[cfg(test)]

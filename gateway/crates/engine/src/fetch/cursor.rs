@@ -12,8 +12,9 @@ use tokio::time::{Instant, sleep};
 
 use super::origin_rate::OriginRate;
 use super::part::{FetchSource, Lease, Part};
+use crate::budget::Budget;
 use tidegate_plan::ByteRange;
-use tidegate_plan::readahead::{Limits, ReadAhead};
+use tidegate_plan::readahead::{LONG_PART, Limits, ReadAhead, SMALL_REST};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The time that a cursor outlives its last reader: the pause of players between two requests.
@@ -30,6 +31,9 @@ const EAGER_PERIOD: Duration = Duration::from_secs(1);
 /// The share of the free budget that a grant may be: many cold readers must not take it all for what they may not read.
 const GRANT_SHARE: u64 = 8;
 
+/// The share of the whole budget that stays free of what is fetched beyond windows: the windows themselves need it.
+const WINDOWS_SHARE: u64 = 2;
+
 /// The maximum number of cursors of one version; further readers get no read-ahead.
 const MAX_CURSORS: usize = 16;
 
@@ -43,6 +47,9 @@ pub(crate) struct Cursor {
 #[derive(Debug)]
 pub(super) struct CursorState {
     pub(super) plan: ReadAhead,
+    /// Whether the beginning of the sequence was cached when it was read: most likely, a scan was here before, and this is
+    /// none.
+    is_return: bool,
     /// The number of readers now, and of all readers so far.
     pub(super) readers: usize,
     pub(super) requests: usize,
@@ -54,8 +61,8 @@ pub(super) struct CursorState {
     pub(super) missing: u32,
     /// The leases on read-ahead that the readers have not passed.
     pub(super) ahead: Vec<Lease>,
-    /// Whether a reader has waited since the last look, and the time of the last wait.
-    pub(super) waited: bool,
+    /// The time of the last wait since the last look, and of the last one before. A new cursor counts as one that waited.
+    pub(super) waited: Option<Instant>,
     pub(super) last_wait: Option<Instant>,
     /// The time at which the last reader left, and whether a task takes care of the rest.
     pub(super) left: Instant,
@@ -79,11 +86,11 @@ pub(crate) struct Cursors(Mutex<Vec<Weak<Cursor>>>);
 
 impl Cursors {
     /// Returns the cursor that a reader of `range`, now at byte `at`, takes over; otherwise a new one within `limits`,
-    /// if given.
+    /// if given, whose sequence began at `from`.
     pub(crate) fn join(
         &self,
         range: ByteRange,
-        at: u64,
+        (from, at): (u64, u64),
         limits: Option<Limits>,
     ) -> Option<Arc<Cursor>> {
         let mut cursors = self.0.lock().recover();
@@ -95,33 +102,26 @@ impl Cursors {
         if near.is_some() || cursors.len() >= MAX_CURSORS {
             return near;
         }
-        let cursor = Arc::new(Cursor::new(range, at, limits?));
+        let cursor = Arc::new(Cursor::new(range, (from, at), limits?));
         cursors.push(Arc::downgrade(&cursor));
         Some(cursor)
     }
 }
 
 impl Cursor {
-    fn new(range: ByteRange, at: u64, limits: Limits) -> Self {
-        let mut plan = ReadAhead::new(limits, range.start, Duration::ZERO);
-        if at > range.start {
-            plan.record_read(
-                ByteRange {
-                    start: range.start,
-                    end: at,
-                },
-                Duration::ZERO,
-            );
-        }
+    fn new(range: ByteRange, (from, at): (u64, u64), limits: Limits) -> Self {
+        let is_return = from < range.start;
         let state = CursorState {
-            plan,
+            plan: ReadAhead::resume(limits, from, at, Duration::ZERO),
             readers: 1,
-            requests: 1,
+            // Those that memory served count as one.
+            requests: if is_return { 2 } else { 1 },
+            is_return,
             asked: range.end,
             on_disk: 0,
             missing: 0,
             ahead: Vec::new(),
-            waited: true,
+            waited: Some(Instant::now()),
             last_wait: None,
             left: Instant::now(),
             kept: false,
@@ -147,16 +147,26 @@ impl Cursor {
         near
     }
 
+    /// Records that the reader at `at` has come back to what a scan left, and has gone on there from `from`.
+    pub(crate) fn set_return(&self, from: u64, at: u64) {
+        let mut state = self.state();
+        if state.readers == 1 {
+            let limits = state.plan.limits();
+            state.plan = ReadAhead::resume(limits, from, at, self.epoch.elapsed());
+            state.is_return = true;
+        }
+    }
+
     /// Returns whether a reader at `at` still belongs to this cursor.
     pub(crate) fn continues(&self, at: u64) -> bool {
         self.state().plan.continues(at)
     }
 
-    /// Records that a reader took `range`, and whether it had to wait for some of it.
-    pub(crate) fn record_read(&self, range: ByteRange, waited: bool) {
+    /// Records that a reader took `range`, and when it last had to wait for some of it.
+    pub(crate) fn record_read(&self, range: ByteRange, waited: Option<Instant>) {
         let now = self.epoch.elapsed();
         let mut state = self.state();
-        state.waited |= waited;
+        state.waited = state.waited.max(waited);
         if !range.is_empty() {
             state.plan.record_read(range, now);
         }
@@ -221,6 +231,16 @@ impl Cursor {
     }
 }
 
+/// Returns whether a wait tells how the reader takes its bytes now.
+fn is_recent(wait: &Instant) -> bool {
+    wait.elapsed() < EAGER_PERIOD
+}
+
+/// Returns the bytes of the budget that windows do not need.
+pub(super) fn spare(budget: &Budget) -> u64 {
+    budget.free().saturating_sub(budget.total() / WINDOWS_SHARE)
+}
+
 impl CursorState {
     /// Once no reader has come back in time, leaves landed chunks to the store; chunks under way are held until they
     /// land.
@@ -244,30 +264,49 @@ impl CursorState {
         }
     }
 
-    /// Returns the bytes to fetch ahead of the readers. One that asked for them, or reads on steadily, and takes its bytes
-    /// at once, need not prove byte by byte that it goes on, while there is memory to spare: `free` bytes.
-    pub(super) fn window(&self, origin: &OriginRate, free: u64) -> u64 {
+    /// Returns the bytes that the readers need not have proved byte by byte, with `rest` bytes left to read. A reader has
+    /// them that asked for them, or reads on steadily, and takes its bytes at once. One that reads no header has a small
+    /// rest. They are few while there is little memory to spare: `free` bytes.
+    pub(super) fn grant(&self, origin: &OriginRate, rest: u64, free: u64) -> u64 {
         let reads_on = self.requests == 1 || self.plan.is_steady();
-        if !reads_on || !(self.waited || self.takes_at_once()) {
-            return self.plan.window(0);
+        let has_grant = reads_on && self.takes_at_once();
+        let grant = match has_grant {
+            true => self.plan.grant(origin.patient_first_byte(), origin.rate()),
+            false => 0,
+        };
+        let has_rest = has_grant || self.is_return || self.plan.is_past_header();
+        let rest = if has_rest && rest <= SMALL_REST {
+            rest
+        } else {
+            0
+        };
+        grant.max(rest).min(free / GRANT_SHARE)
+    }
+
+    /// Returns the bytes beyond the readers' position as far as a part may go: beyond the window if one connection keeps
+    /// them fed. Few such bytes are fetched while memory is scarce: windows come first.
+    pub(super) fn reach(&self, grant: u64, origin: &OriginRate, budget: &Budget) -> u64 {
+        let window = self.plan.window(grant);
+        if self.takes_at_once() || !self.plan.is_fed_by_one(origin.rate()) {
+            return window;
         }
-        let grant = self.plan.grant(origin.patient_first_byte(), origin.rate());
-        self.plan.window(grant.min(free / GRANT_SHARE))
+        let beyond = LONG_PART.min(spare(budget) / GRANT_SHARE);
+        self.plan.reach(grant).min(window + beyond)
     }
 
     /// Returns the number of streams that the reader needs.
     pub(super) fn streams(&mut self, rate: &OriginRate) -> u32 {
-        let waited = std::mem::take(&mut self.waited);
-        if waited {
-            self.last_wait = Some(Instant::now());
-        }
-        self.plan.streams(rate.rate(), waited)
+        let waited = self.waited.take().filter(is_recent);
+        self.last_wait = self.last_wait.max(waited);
+        self.plan.streams(rate.rate(), waited.is_some())
     }
 
     /// Returns whether the reader counts as taking bytes at once.
     pub(super) fn takes_at_once(&self) -> bool {
         self.last_wait
-            .is_some_and(|last| last.elapsed() < EAGER_PERIOD)
+            .max(self.waited)
+            .as_ref()
+            .is_some_and(is_recent)
     }
 
     /// Returns the number of streams that still carry a body from the origin.

@@ -1,9 +1,10 @@
 //! Read-ahead: carries out the decisions of a cursor's plan, within the budget.
 
 use std::cell::OnceCell;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::cursor::{Cursor, CursorState};
+use super::cursor::{Cursor, CursorState, spare};
 use super::options::FetchOptions;
 use super::part::{CursorIdentity, FetchSource, Lease, PartOwner};
 use super::steer::Approach;
@@ -23,54 +24,13 @@ impl Cursor {
         options: FetchOptions,
     ) {
         let mut state = self.state();
-        let window = state.window(&fetches.rate, fetches.core.budget.free());
-        let (size, position) = (fetches.version.size, state.plan.position());
-        let geometry = fetches.core.geometry;
-        let here = geometry.index(position);
-        // A late reader may still want a chunk that is under way.
-        let passed = |lease: &Lease| {
-            let end = geometry.start(lease.part().chunks.end).min(size);
-            end <= position && (lease.part().has_landed() || end + MAX_STEP_BACK <= position)
-        };
-        state.ahead.retain(|lease| !passed(lease));
+        state.release_passed(fetches);
         if state.readers == 0 {
             state.release_landed();
             return;
         }
-        if window == 0 || position >= size {
+        let Some(mut request) = state.request(fetches) else {
             return;
-        }
-        let streams = state.streams(&fetches.rate);
-        // A part is a stream's share. A reader that keeps its pace needs few streams, and so has few requests.
-        let sharing = match state.takes_at_once() {
-            true => state.plan.limits().streams,
-            false => streams,
-        };
-        let cap = if state.requests > 1 {
-            size
-        } else {
-            state.asked
-        };
-        let until = geometry.count(cap);
-        let end = if position + window >= cap {
-            until
-        } else {
-            geometry.index(position + window)
-        };
-        let mut request = ReadAheadRequest {
-            chunks: here..end,
-            window,
-            sharing,
-            until,
-            reader: Approach {
-                position,
-                rate: state.plan.rate(),
-                takes_at_once: state.takes_at_once(),
-                streams: state.plan.limits().streams,
-                free: streams.saturating_sub(state.busy()),
-                speeds: OnceCell::new(),
-            },
-            on_disk: 0,
         };
         // The disks first: their reads need no stream.
         for source in [FetchSource::Disk, FetchSource::Origin] {
@@ -141,5 +101,83 @@ impl Cursor {
             }
             drop((self, fetches));
         });
+    }
+}
+
+impl CursorState {
+    /// Gives up the leases on what the readers have passed. A late reader may still want a chunk that is under way.
+    fn release_passed(&mut self, fetches: &VersionFetches) {
+        let (size, position) = (fetches.version.size, self.plan.position());
+        let geometry = fetches.core.geometry;
+        let passed = |lease: &Lease| {
+            let end = geometry.start(lease.part().chunks.end).min(size);
+            end <= position && (lease.part().has_landed() || end + MAX_STEP_BACK <= position)
+        };
+        self.ahead.retain(|lease| !passed(lease));
+    }
+
+    /// Leaves to the memory tier the chunks that the readers have passed, and while memory is scarce those beyond the
+    /// window as well.
+    fn release_outside(&self, window: &Range<u32>, fetches: &VersionFetches) {
+        let end = match spare(&fetches.core.budget) {
+            0 => window.end,
+            _ => u32::MAX,
+        };
+        let kept = window.start..end;
+        for lease in &self.ahead {
+            fetches.hand_over_outside(&kept, lease.part());
+        }
+    }
+
+    /// Returns the request for what is to be fetched now, if anything is.
+    fn request(&mut self, fetches: &VersionFetches) -> Option<ReadAheadRequest> {
+        let (size, position) = (fetches.version.size, self.plan.position());
+        let (geometry, budget) = (fetches.core.geometry, &fetches.core.budget);
+        let cap = if self.requests > 1 { size } else { self.asked };
+        let rest = cap.saturating_sub(position);
+        let grant = self.grant(&fetches.rate, rest, budget.free());
+        let window = self.plan.window(grant);
+        if window == 0 || position >= size {
+            return None;
+        }
+        let until = geometry.count(cap);
+        let chunk_at = |ahead| match position + ahead {
+            at if at >= cap => until,
+            at => geometry.index(at),
+        };
+        let (here, end) = (geometry.index(position), chunk_at(window));
+        let reach = chunk_at(self.reach(grant, &fetches.rate, budget));
+        // Where a part may go beyond the window, that has the next chunk: a slow reader would wait for each part.
+        let chunks = match reach > end {
+            true => here..end.max(reach.min(here + 2)),
+            false => here..end,
+        };
+        self.release_outside(&chunks, fetches);
+        let streams = self.streams(&fetches.rate);
+        // A part is a stream's share. A reader that keeps its pace needs few streams, and so has few requests.
+        let sharing = match self.takes_at_once() {
+            true => self.plan.limits().streams,
+            false => streams,
+        };
+        let reader = Approach {
+            position,
+            rate: self.plan.rate(),
+            takes_at_once: self.takes_at_once(),
+            streams: self.plan.limits().streams,
+            free: streams.saturating_sub(self.busy()),
+            speeds: OnceCell::new(),
+        };
+        Some(ReadAheadRequest {
+            chunks,
+            reach,
+            is_long: reach > end,
+            window,
+            sharing,
+            until,
+            in_steps: self.requests > 1,
+            of_rest: OnceCell::new(),
+            reader,
+            on_disk: 0,
+        })
     }
 }

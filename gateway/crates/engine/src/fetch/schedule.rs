@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use futures_util::StreamExt as _;
@@ -20,8 +21,12 @@ use tidegate_plan::tiering::ChunkSource;
 use tidegate_telemetry::trace;
 
 /// From this offset on, a seek into a chunk is served from the wanted byte, and the chunk's head is fetched afterwards:
-/// the second request costs less than waiting for these bytes.
-const MIN_SKIP: usize = 32 << 10;
+/// the second request costs less than waiting for these bytes. A connection that carries more in [`MIN_SKIP_TIME`] brings
+/// the head as well.
+pub(crate) const MIN_SKIP: usize = 32 << 10;
+
+/// The wait for a chunk's head that a reader does not notice, and a second request is not worth.
+const MIN_SKIP_TIME: Duration = Duration::from_millis(3);
 
 /// The number of a span's chunks read from disk at once, so that the disk has a queue.
 const DISK_DEPTH: u32 = 4;
@@ -61,7 +66,8 @@ impl VersionFetches {
             }
             on_disk => {
                 let span = self.demand_span(index, until);
-                let run = self.missing_run(&flights, span, on_disk.is_some());
+                let disk_before = if on_disk.is_some() { u32::MAX } else { 0 };
+                let run = self.missing_run(&flights, span, disk_before);
                 self.start_origin(&mut flights, run, offset, options)
             }
         };
@@ -176,10 +182,9 @@ impl VersionFetches {
         options: FetchOptions,
     ) -> Lease {
         let (chunks, charge) = self.affordable(run);
-        let (base, owner) = (
-            if offset < MIN_SKIP { 0 } else { offset },
-            PartOwner::none(),
-        );
+        let soon = self.rate.rate().unwrap_or(0.0) * MIN_SKIP_TIME.as_secs_f64();
+        let skips = offset >= MIN_SKIP.max(soon as usize);
+        let (base, owner) = (if skips { offset } else { 0 }, PartOwner::none());
         let part = (FetchSource::Origin, chunks);
         let (lease, mut fetch) = self.launch(flights, part, base, options, owner);
         if options.quiet {
@@ -212,19 +217,19 @@ impl VersionFetches {
         index..until.min(index.saturating_add(self.count_in(MAX_PART)))
     }
 
-    /// Returns the first of `chunks`, and the next ones that are neither under way nor in memory. Chunks on a disk only
-    /// count if `with_disk` allows fetching them from the origin.
+    /// Returns the first of `chunks`, and the next ones that are neither under way nor in memory. A chunk on a disk only
+    /// counts before chunk `disk_before`: the origin may bring it in place of the disk.
     pub(super) fn missing_run(
         &self,
         flights: &Flights<'_>,
         chunks: Range<u32>,
-        with_disk: bool,
+        disk_before: u32,
     ) -> Range<u32> {
         let is_missing = |index: &u32| {
             !flights.contains_key(index)
                 && match self.core.chunks.locate(&self.key(*index)) {
                     None => true,
-                    Some(Tier::Disk) => with_disk,
+                    Some(Tier::Disk) => *index < disk_before,
                     Some(Tier::Memory) => false,
                 }
         };

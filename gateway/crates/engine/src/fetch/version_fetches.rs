@@ -159,6 +159,28 @@ impl VersionFetches {
         all
     }
 
+    /// Removes those of a landed part's flights outside of `kept` that the memory tier holds.
+    pub(crate) fn hand_over_outside(&self, kept: &Range<u32>, part: &Part) {
+        let chunks = &part.chunks;
+        let is_within = kept.start <= chunks.start && chunks.end <= kept.end;
+        if is_within || !part.has_landed() {
+            return;
+        }
+        let mut flights = self.flights();
+        let is_over = |(index, flight): &(&u32, &Arc<Flight>)| {
+            !kept.contains(index)
+                && std::ptr::eq(&*flight.part, part)
+                && self.core.chunks.locate(&self.key(**index)) == Some(Tier::Memory)
+        };
+        let over = flights.range(chunks.clone()).filter(is_over);
+        let over: Vec<_> = over.map(|(index, _)| *index).collect();
+        for index in over {
+            if let Some(flight) = flights.remove(&index) {
+                flight.settle();
+            }
+        }
+    }
+
     /// Removes the flight of a chunk that a reader has passed, if the part has landed and no other
     /// reader wants it. A slow reader thus holds the chunks ahead of it, and not the whole part.
     pub(crate) fn leave_behind(&self, index: u32, part: &Arc<Part>) {

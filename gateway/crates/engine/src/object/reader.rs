@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures_core::Stream;
+use tokio::time::Instant;
 
 use super::pinned::Pinned;
 use super::streams::{Stream as Registered, StreamGuard};
@@ -15,7 +16,7 @@ use crate::fetch::FIRST_REQUEST;
 use crate::fetch::cursor::Cursor;
 use crate::fetch::flight::{Flight, FlightPosition, FlightReader, Piece};
 use crate::fetch::part::Lease;
-use crate::fetch::schedule::Scheduled;
+use crate::fetch::schedule::{MIN_SKIP, Scheduled};
 use tidegate_cache::ChunkKey;
 use tidegate_plan::ByteRange;
 
@@ -34,9 +35,11 @@ pub struct Reader {
     /// The cursor: one nearby is taken over, or the first read that memory cannot serve creates one, if the object is
     /// large enough.
     cursor: Option<Arc<Cursor>>,
-    /// The position last reported to the cursor, and whether the reader has waited since.
+    /// The beginning of the sequence of which its range is the end, once it has begun to read.
+    from: Option<u64>,
+    /// The position last reported to the cursor, and the reader's last wait since.
     reported: u64,
-    waited: bool,
+    waited: Option<Instant>,
     /// The registered stream that it is part of.
     stream: Option<Arc<Registered>>,
 }
@@ -70,8 +73,9 @@ impl Reader {
             keeps: 0,
             range,
             cursor: None,
+            from: None,
             reported: range.start,
-            waited: false,
+            waited: None,
             stream: None,
         }
     }
@@ -146,13 +150,19 @@ impl Reader {
         }
     }
 
-    /// Reports the position to the cursor, and starts read-ahead. Called once a chunk.
-    fn read_ahead(&mut self) {
+    /// Reports the position to the cursor, and starts read-ahead. Called once a chunk; `cold` if memory does not have it.
+    fn read_ahead(&mut self, cold: bool) {
         let limits = self.pinned.limits;
         if self.pinned.record.version.size <= FIRST_REQUEST || limits.window == 0 {
             return;
         }
-        let cold = matches!(self.chunk, Some((_, CurrentChunk::Flight { .. })));
+        let (pinned, range) = (&self.pinned, self.range);
+        let mut is_return = false;
+        let from = *self.from.get_or_insert_with(|| {
+            let from = pinned.follow(range);
+            is_return = pinned.is_return(range);
+            from
+        });
         let fetches = match cold {
             true => Some(self.pinned.fetches()),
             // Read-ahead for an earlier request now comes from memory: its reader still goes on with the cursor that
@@ -168,7 +178,12 @@ impl Reader {
             cursor.leave(fetches);
         }
         if self.cursor.is_none() {
-            self.cursor = fetches.cursors.join(self.range, at, cold.then_some(limits));
+            self.cursor = fetches
+                .cursors
+                .join(self.range, (from, at), cold.then_some(limits));
+            if let Some(cursor) = self.cursor.as_ref().filter(|_| is_return) {
+                cursor.set_return(from, at);
+            }
             self.reported = at;
             if let (Some(stream), Some(cursor)) = (&self.stream, &self.cursor) {
                 stream.set_cursor(cursor);
@@ -178,7 +193,7 @@ impl Reader {
             cursor.record_read(ByteRange::new(self.reported, at), self.waited);
             cursor.fetch_ahead(fetches, self.pinned.options);
             self.reported = at;
-            self.waited = false;
+            self.waited = None;
         }
     }
 }
@@ -203,30 +218,6 @@ fn flight_reader(number: &mut Option<u64>, pinned: &Pinned) -> FlightReader {
     FlightReader {
         number: number_of(number, pinned),
         quiet: pinned.options.quiet,
-    }
-}
-
-/// Finds the chunk: looks once into memory, and only then among the flights.
-fn find(pinned: &Pinned, index: u32, offset: usize, left: ByteRange) -> CurrentChunk {
-    let key = ChunkKey {
-        version: pinned.record.id,
-        index,
-    };
-    if let Some(bytes) = pinned.core.chunks.get_memory(&key) {
-        return CurrentChunk::Whole(bytes);
-    }
-    let until = pinned.core.geometry.span(left).end;
-    match pinned
-        .fetches()
-        .schedule(index, offset, until, pinned.options)
-    {
-        Scheduled::Whole(bytes) => CurrentChunk::Whole(bytes),
-        Scheduled::Flight(flight, lease) => CurrentChunk::Flight {
-            flight,
-            position: FlightPosition::default(),
-            lease,
-            wait: None,
-        },
     }
 }
 
@@ -263,6 +254,52 @@ impl Stream for Reader {
 }
 
 impl Reader {
+    /// Finds the chunk: looks once into memory, and only then among the flights. If no tier has it, read-ahead comes first:
+    /// one request may then bring it and what follows. Returns the chunk, and whether read-ahead has begun.
+    fn find(&mut self, index: u32, offset: usize) -> (CurrentChunk, bool) {
+        let chunks = &self.pinned.core.chunks;
+        let key = ChunkKey {
+            version: self.pinned.record.id,
+            index,
+        };
+        if let Some(bytes) = chunks.get_memory(&key) {
+            return (CurrentChunk::Whole(bytes), false);
+        }
+        let ahead_first = offset < MIN_SKIP && chunks.locate(&key).is_none();
+        if ahead_first {
+            self.read_ahead(true);
+        }
+        let pinned = &self.pinned;
+        let until = pinned.core.geometry.span(self.left).end;
+        let found = match pinned
+            .fetches()
+            .schedule(index, offset, until, pinned.options)
+        {
+            Scheduled::Whole(bytes) => CurrentChunk::Whole(bytes),
+            Scheduled::Flight(flight, lease) => CurrentChunk::Flight {
+                flight,
+                position: FlightPosition::default(),
+                lease,
+                wait: None,
+            },
+        };
+        (found, ahead_first)
+    }
+
+    /// Goes on to the chunk `index`, from its byte `offset` on.
+    fn enter(&mut self, index: u32, offset: usize) {
+        // The new lease is taken before the old one is dropped, so a part of several chunks stays wanted.
+        let (next, has_begun) = self.find(index, offset);
+        let cold = matches!(next, CurrentChunk::Flight { .. });
+        let before = self.chunk.replace((index, next));
+        self.pinned.release_first();
+        self.leave_behind(before);
+        if !has_begun {
+            self.read_ahead(cold);
+        }
+        self.report_tier();
+    }
+
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         let reader = self;
         if reader.left.is_empty() {
@@ -273,13 +310,7 @@ impl Reader {
         let offset = usize::try_from(reader.left.start - geometry.start(index))
             .expect("chunks are at most 16 MiB");
         if reader.chunk.as_ref().is_none_or(|(at, _)| *at != index) {
-            // The new lease is taken before the old one is dropped, so a part of several chunks stays wanted.
-            let next = find(&reader.pinned, index, offset, reader.left);
-            let before = reader.chunk.replace((index, next));
-            reader.pinned.hold_first(None);
-            reader.leave_behind(before);
-            reader.read_ahead();
-            reader.report_tier();
+            reader.enter(index, offset);
         }
         let (_, chunk) = reader.chunk.as_mut().expect("found just now");
         let Piece { mut bytes, keeps } = match chunk {
@@ -308,7 +339,7 @@ impl Reader {
                     return Poll::Ready(Some(Err(error)));
                 }
                 Poll::Pending => {
-                    reader.waited = true;
+                    reader.waited = Some(Instant::now());
                     wait.get_or_insert_with(|| Wait::begin(&reader.pinned, reader.stream.as_ref()));
                     return Poll::Pending;
                 }

@@ -9,6 +9,7 @@ mod flights;
 mod folder_prefetch;
 mod freshness;
 mod names;
+mod parts;
 mod purges;
 mod reference_model;
 mod stress;

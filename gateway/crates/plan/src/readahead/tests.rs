@@ -1,12 +1,18 @@
 use super::*;
 use proptest::prelude::*;
 
+mod parts;
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const STREAM: Limits = Limits {
     window: 128 * MIB,
     streams: 16,
 };
+
+const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
 
 /// Reads `range` in steps of 64 KiB at `rate` bytes a second.
 fn play(cursor: &mut ReadAhead, range: ByteRange, rate: u64, clock: &mut Duration) {
@@ -53,8 +59,21 @@ fn the_window_is_earned() {
 #[test]
 fn a_slow_reader_holds_back_its_own_window() {
     let rate = 125_000;
-    let window = after(20 * MIB, rate).window(0);
+    let cursor = after(20 * MIB, rate);
+    let window = cursor.window(0);
     assert!((rate * 3..=rate * 5).contains(&window), "{window}");
+    assert_eq!(cursor.reach(0), 20 * MIB, "a part may go on beyond it");
+}
+
+#[test]
+fn a_cursor_takes_up_a_sequence_that_has_been_read() {
+    let mut cursor = ReadAhead::resume(STREAM, 256 * KIB, 768 * KIB, secs(1));
+    assert_eq!((cursor.window(0), cursor.position()), (MIB, 768 * KIB));
+    assert_eq!(cursor.rate(), None);
+    assert!(!ReadAhead::resume(STREAM, 3 * MIB, 4 * MIB, secs(1)).continues(MIB));
+    cursor.record_read(ByteRange::new(768 * KIB, MIB), secs(2));
+    assert_eq!(cursor.rate(), Some(256.0 * 1024.0));
+    assert_eq!(cursor.reach(0), 1536 * KIB);
 }
 
 #[test]
@@ -179,36 +198,8 @@ fn zero_means_none() {
     assert_eq!(cursor.window(0), 0);
 }
 
-#[test]
-fn a_fed_reader_needs_few_streams_and_a_waiting_one_gets_all() {
-    let cursor = after(200 * MIB, 90_000_000);
-    let each = Some(20_000_000.0);
-    assert!(
-        (6..=7).contains(&cursor.streams(each, false)),
-        "{}",
-        cursor.streams(each, false)
-    );
-    assert_eq!(cursor.streams(each, true), 16);
-    assert_eq!(cursor.streams(None, false), 16);
-    assert_eq!(cursor.streams(Some(1e9), false), 2);
-}
-
-#[test]
-fn parts_keep_all_streams_busy_and_grow() {
-    assert_eq!(ReadAhead::part(2 * MIB, u64::MAX, 16), 256 * KIB);
-    assert_eq!(ReadAhead::part(32 * MIB, u64::MAX, 16), MIB);
-    assert_eq!(ReadAhead::part(128 * MIB, u64::MAX, 16), 4 * MIB);
-    assert_eq!(ReadAhead::part(1 << 30, u64::MAX, 16), 8 * MIB);
-    // Towards the end.
-    assert_eq!(ReadAhead::part(128 * MIB, 32 * MIB, 16), 2 * MIB);
-    assert_eq!(ReadAhead::part(128 * MIB, 2 * MIB, 16), MIB);
-    assert_eq!(ReadAhead::part(2 * MIB, 2 * MIB, 16), 256 * KIB);
-    assert_eq!(ReadAhead::part(1 << 40, u64::MAX, 1), 8 * MIB);
-}
-
 proptest! {
-    /// Checks the module's bound for any reader. Every byte within a window counts as fetched once the window
-    /// reaches it.
+    /// Checks the module's bound for any reader. Every byte counts as fetched once a part may go as far.
     #[test]
     fn what_is_never_read_stays_below_twice_what_is(
         steps in prop::collection::vec((0u64..64, 0u64..40, 1u64..40, 1u64..1000), 1..60),
@@ -227,8 +218,9 @@ proptest! {
             let range = ByteRange::new(start, start + length * PIECE);
             clock += Duration::from_millis(millis);
             cursor.record_read(range, clock);
-            let (next, window) = (cursor.position(), cursor.window(0));
-            fetched.insert(ByteRange::new(next, next + window));
+            let (next, reach) = (cursor.position(), cursor.reach(0));
+            prop_assert!(cursor.window(0) <= reach);
+            fetched.insert(ByteRange::new(next, next + reach));
             seen.insert(range);
             read += range.len();
         }
@@ -320,36 +312,6 @@ fn the_window_holds_what_a_reader_takes_in_four_seconds_but_a_whole_chunk() {
         cursor.record_read(ByteRange::new(0, MIB), Duration::from_secs(seconds));
         assert_eq!(cursor.window(0), window, "{seconds}");
     }
-}
-
-#[test]
-fn a_reader_needs_a_quarter_more_than_it_takes_and_one_stream_in_reserve() {
-    let mut cursor = ReadAhead::new(STREAM, 0, Duration::ZERO);
-    assert_eq!(cursor.streams(Some(1.0), false), 16, "its rate is unknown");
-    cursor.record_read(ByteRange::new(0, 1000), Duration::from_secs(1));
-    for (each, streams) in [
-        (1250.0, 2),
-        (1249.0, 3),
-        (625.0, 3),
-        (156.25, 9),
-        (78.125, 16),
-        (1.0, 16),
-        (1e-9, 16),
-        (0.0, 16),
-        (-1.0, 16),
-    ] {
-        assert_eq!(cursor.streams(Some(each), false), streams, "{each}");
-    }
-}
-
-/// The only read lies before the beginning, so none of its bytes count.
-#[test]
-fn a_connection_without_a_rate_says_nothing_even_to_a_reader_without_one() {
-    let mut cursor = ReadAhead::new(STREAM, MIB, Duration::ZERO);
-    cursor.record_read(ByteRange::new(0, KIB), Duration::from_secs(1));
-    assert_eq!(cursor.rate(), Some(0.0));
-    assert_eq!(cursor.streams(Some(0.0), false), 16);
-    assert_eq!(cursor.streams(Some(1.0), false), 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One step of read-ahead: the fetch of the first chunk of a request, and perhaps of those after it.
 
+use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::fetch::part::{FetchSource, Lease};
 use crate::fetch::steer::Approach;
 use crate::fetch::version_fetches::{Flights, VersionFetches};
 use tidegate_cache::Tier;
-use tidegate_plan::readahead::ReadAhead;
+use tidegate_plan::readahead::{LONG_PART, ReadAhead, SMALL_REST};
 use tidegate_plan::tiering::ChunkSource;
 
 /// A cursor's request for read-ahead.
@@ -17,10 +18,18 @@ use tidegate_plan::tiering::ChunkSource;
 pub(super) struct ReadAheadRequest {
     /// The chunks from the first one not provided for to the end of the window.
     pub(super) chunks: Range<u32>,
+    /// The end of the chunks as far as a part may go that begins in the window.
+    pub(super) reach: u32,
+    /// Whether that is beyond the window.
+    pub(super) is_long: bool,
     /// The window's size in bytes, the number of streams that share it, and the end of the chunks that will be needed.
     pub(super) window: u64,
     pub(super) sharing: u32,
     pub(super) until: u32,
+    /// Whether its reader asks step by step.
+    pub(super) in_steps: bool,
+    /// The chunks of each part of a small rest, which is divided once.
+    pub(super) of_rest: OnceCell<u32>,
     /// The reader for which it is.
     pub(super) reader: Approach,
     /// The first chunk not yet offered to a disk. An earlier chunk that lies on a disk but is not under way was passed
@@ -70,13 +79,10 @@ impl VersionFetches {
         let whole = first
             .saturating_add(self.next_part(request))
             .min(request.until);
-        if request.reader.free == 0 || whole > request.chunks.end {
+        if request.reader.free == 0 || whole > request.reach {
             return ReadAheadOutcome::Later;
         }
-        let run = match first < request.on_disk {
-            true => self.missing_run(&flights, first..whole.min(request.on_disk), true),
-            false => self.missing_run(&flights, first..whole, false),
-        };
+        let run = self.missing_run(&flights, first..whole, request.on_disk);
         self.start_ahead(&mut flights, run, options, cursor)
     }
 
@@ -120,7 +126,7 @@ impl VersionFetches {
             ChunkSource::Origin { most } => {
                 let part = self.next_part(request).min(self.count_in(most));
                 let end = request.chunks.end.min(first.saturating_add(part));
-                let run = self.missing_run(&flights, first..end, true);
+                let run = self.missing_run(&flights, first..end, u32::MAX);
                 self.start_ahead(&mut flights, run, options, cursor)
             }
             ChunkSource::Later => ReadAheadOutcome::Later,
@@ -143,7 +149,20 @@ impl VersionFetches {
 
     /// Returns the number of chunks of the next read-ahead request.
     fn next_part(&self, request: &ReadAheadRequest) -> u32 {
-        let left = u64::from(request.until - request.chunks.start) * self.core.geometry.chunk();
-        self.count_in(ReadAhead::part(request.window, left, request.sharing))
+        if request.is_long {
+            let all = request.reach - request.chunks.start;
+            return all.min(self.count_in(LONG_PART));
+        }
+        let chunk = self.core.geometry.chunk();
+        let left = u64::from(request.until - request.chunks.start) * chunk;
+        let (streams, each) = (request.sharing, self.rate.rate());
+        if request.until == request.chunks.end && left <= SMALL_REST {
+            let part =
+                || ReadAhead::part_of_rest(left, streams, each, request.in_steps).div_ceil(chunk);
+            return *request
+                .of_rest
+                .get_or_init(|| u32::try_from(part()).unwrap_or(1));
+        }
+        self.count_in(ReadAhead::part(request.window, left, streams, each))
     }
 }
