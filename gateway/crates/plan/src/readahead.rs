@@ -38,7 +38,7 @@ pub const MIN_SEQUENCE: u64 = 256 << 10;
 const STEADY_SEQUENCE: u64 = 2 << 20;
 
 /// The length in bytes of a sequence that is longer than what programs read of a small object to find out what it is.
-const MAX_HEADER: u64 = 1 << 20;
+pub const MAX_HEADER: u64 = 1 << 20;
 
 /// The window in bytes up to which it is twice the sequence; beyond it, it is as long as the sequence. A reader that
 /// leaves after 10 MB has then cost at most 30, with the bytes hidden in the kernel's socket buffers.
@@ -69,6 +69,9 @@ pub const SMALL_REST: u64 = 8 << 20;
 /// each of its listeners.
 pub const LONG_PART: u64 = 4 << 20;
 
+/// The longest time for which a connection carries such a part: one that skips within it waits for what lies between.
+const LONG_PART_TIME: Duration = Duration::from_secs(1);
+
 /// The step in bytes beyond the expected place within which a read still belongs to the sequence: a kernel's reads
 /// arrive out of order.
 const MIN_STEP: u64 = 1 << 20;
@@ -85,6 +88,12 @@ pub const MAX_STEP_BACK: u64 = MAX_STEP;
 /// The smallest and the largest grant in bytes: a smallest part for each of 16 streams, and what a reader that leaves
 /// after 10 MB may cost.
 const GRANT_BOUNDS: (u64, u64) = (4 << 20, MAX_DOUBLE_WINDOW);
+
+/// The largest grant in bytes for a reader far from a fast bucket, where more is on its way than [`GRANT_BOUNDS`] allow.
+const MAX_FAR_GRANT: u64 = 64 << 20;
+
+/// The length in bytes of a sequence that proves a reader that may have it.
+const FAR_SEQUENCE: u64 = 8 << 20;
 
 /// The time for which a window holds the reader's bytes, so that a slow reader's window is small.
 const WINDOW_TIME: Duration = Duration::from_secs(4);
@@ -142,9 +151,11 @@ impl ReadAhead {
         step <= may_step && start + MAX_STEP_BACK >= self.next && start + MIN_STEP >= self.start
     }
 
-    /// Creates a cursor whose reader has come from `start` to `next` in sequence, at an unknown rate.
+    /// Creates a cursor whose reader has come from `start` to `next` in sequence, at an unknown rate. No more than
+    /// [`MAX_HEADER`] of it counts: it may lie long back.
     #[must_use]
     pub fn resume(limits: Limits, start: u64, next: u64, now: Duration) -> Self {
+        let start = start.max(next.saturating_sub(MAX_HEADER));
         Self {
             next,
             sequence_bytes: next.saturating_sub(start),
@@ -244,6 +255,13 @@ impl ReadAhead {
         roomy.min(last).clamp(PART_BOUNDS.0, PART_BOUNDS.1)
     }
 
+    /// Returns the size in bytes of one request for a reader that one connection keeps fed, which yields `each` bytes a second.
+    #[must_use]
+    pub fn long_part(each: Option<f64>) -> u64 {
+        let carried = each.unwrap_or(0.0) * LONG_PART_TIME.as_secs_f64();
+        (carried as u64).clamp(PART_BOUNDS.0, LONG_PART)
+    }
+
     /// Returns the size in bytes of each request for a [small rest](SMALL_REST), which is fetched at once over up to
     /// `streams` streams. Programs that read `in_steps` find their parts larger: they wait less than while they earned the
     /// rest step by step.
@@ -282,13 +300,19 @@ impl ReadAhead {
     /// Returns the bytes of a window in which all streams are busy: three times what they carry while a request travels.
     /// One share is under way, one is asked for, and one has come and waits for its turn. `first_byte` is the time to a
     /// request's first byte, and `each` are the bytes a second of one connection. While no connection has been measured,
-    /// the reader itself is the measure: it takes the bytes of the first one as they come.
+    /// the reader itself is the measure: it takes the bytes of the first one as they come. One that has
+    /// read [`FAR_SEQUENCE`] has at least twice what is on its way, up to [`MAX_FAR_GRANT`], however far the bucket is.
     #[must_use]
     pub fn grant(&self, first_byte: Option<Duration>, each: Option<f64>) -> u64 {
         let each = each.or(self.rate).unwrap_or(0.0);
         let first_byte = first_byte.unwrap_or_default().as_secs_f64();
         let carried = f64::from(self.limits.streams) * each * first_byte;
-        ((3.0 * carried) as u64).clamp(GRANT_BOUNDS.0, GRANT_BOUNDS.1)
+        let near = ((3.0 * carried) as u64).clamp(GRANT_BOUNDS.0, GRANT_BOUNDS.1);
+        let far = match self.sequence_bytes >= FAR_SEQUENCE {
+            true => ((2.0 * carried) as u64).min(MAX_FAR_GRANT),
+            false => 0,
+        };
+        near.max(far)
     }
 
     /// Returns the limits.

@@ -157,6 +157,13 @@ impl Cursor {
         }
     }
 
+    /// Records that no tier has this chunk any more, and that it is not under way. What was fetched beyond it may have gone
+    /// as well: a request brings both.
+    pub(crate) fn record_gone(&self, index: u32) {
+        let mut state = self.state();
+        state.missing = state.missing.min(index);
+    }
+
     /// Returns whether a reader at `at` still belongs to this cursor.
     pub(crate) fn continues(&self, at: u64) -> bool {
         self.state().plan.continues(at)
@@ -250,11 +257,12 @@ impl CursorState {
         }
     }
 
-    /// Returns whether it has a lease on the same part, of another reader's disk read: both walks take one.
+    /// Returns whether it has a lease on the same part: both walks take one on another reader's disk read, and so does a walk
+    /// that begins anew at a chunk that has gone.
     pub(super) fn holds(&self, lease: &Lease) -> bool {
         let part = lease.part();
         let is_same = |held: &Lease| std::ptr::eq(held.part(), part);
-        part.source == FetchSource::Disk && self.ahead.iter().any(is_same)
+        self.ahead.iter().any(is_same)
     }
 
     pub(super) fn frontier(&mut self, source: FetchSource) -> &mut u32 {

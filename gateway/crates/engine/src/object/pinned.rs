@@ -81,9 +81,10 @@ impl Pinned {
         })
     }
 
-    /// Returns whether `range` was the first read through a mount's open file, and lies behind a head that was cached.
+    /// Returns whether `range` was the first read through a mount's open file, and lies behind a head that was cached. It
+    /// does so once.
     pub(crate) fn is_return(&self, range: ByteRange) -> bool {
-        self.trail.has_joined(range.start)
+        self.trail.take_joined(range.start)
     }
 
     /// Releases the bytes that came with the version to their first reader. A mount's reader leaves after each read of the

@@ -358,4 +358,13 @@ fn a_grant_keeps_all_streams_busy() {
             "{first_byte:?} {each:?}: {found}"
         );
     }
+    // Far from a fast bucket a long sequence has more.
+    let long = after(8 * MIB, 10_000_000);
+    for (first_byte, each, grant) in [
+        (ms(20), Some(20e6), 16 << 20),
+        (ms(100), Some(20e6), 64_000_000),
+        (ms(200), Some(20e6), 64 << 20),
+    ] {
+        assert_eq!(long.grant(first_byte, each), grant, "{first_byte:?}");
+    }
 }

@@ -10,7 +10,7 @@ use crate::fetch::part::{FetchSource, Lease};
 use crate::fetch::steer::Approach;
 use crate::fetch::version_fetches::{Flights, VersionFetches};
 use tidegate_cache::Tier;
-use tidegate_plan::readahead::{LONG_PART, ReadAhead, SMALL_REST};
+use tidegate_plan::readahead::{ReadAhead, SMALL_REST};
 use tidegate_plan::tiering::ChunkSource;
 
 /// A cursor's request for read-ahead.
@@ -151,7 +151,7 @@ impl VersionFetches {
     fn next_part(&self, request: &ReadAheadRequest) -> u32 {
         if request.is_long {
             let all = request.reach - request.chunks.start;
-            return all.min(self.count_in(LONG_PART));
+            return all.min(self.count_in(ReadAhead::long_part(self.rate.rate())).max(1));
         }
         let chunk = self.core.geometry.chunk();
         let left = u64::from(request.until - request.chunks.start) * chunk;

@@ -110,3 +110,15 @@ fn a_fed_reader_needs_few_streams_and_a_waiting_one_gets_all() {
     assert_eq!(cursor.streams(None, false), 16);
     assert_eq!(cursor.streams(Some(1e9), false), 2);
 }
+
+#[test]
+fn a_long_part_takes_a_connection_a_second() {
+    for (each, part) in [
+        (None, 256 * KIB),
+        (Some(1e3), 256 * KIB),
+        (Some(320e3), 320_000),
+        (Some(20e6), LONG_PART),
+    ] {
+        assert_eq!(ReadAhead::long_part(each), part, "{each:?}");
+    }
+}
