@@ -209,6 +209,13 @@ impl Engine {
         Ok(asked.await?)
     }
 
+    /// Begins the same check for an open that may come. Its failure does not count.
+    pub fn reach_ahead(&self, source: &ReadContext, stands: Duration) {
+        let (core, origin) = (self.core.clone(), source.origin.id());
+        self.core
+            .spawn(async move { core.readiness.reach_ahead(origin, stands).await });
+    }
+
     /// Returns the cache's problems that do not prevent answers, as text, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {

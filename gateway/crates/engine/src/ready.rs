@@ -87,7 +87,32 @@ impl Readiness {
     }
 }
 
+impl Readiness {
+    /// Does the same for an open that may come, unless a probe is under way. It leaves no failure behind: the open, if it
+    /// comes, probes for itself.
+    pub(super) async fn reach_ahead(&self, origin: OriginId, stands: Duration) {
+        let origins = self.origins.load_full();
+        if let Some(probed) = origins.iter().find(|one| one.origin.id() == origin) {
+            probed.reach_ahead(stands).await;
+        }
+    }
+}
+
 impl Probed {
+    /// See [`Readiness::reach_ahead`].
+    async fn reach_ahead(&self, stands: Duration) {
+        let Ok(mut last) = self.last.try_lock() else {
+            return;
+        };
+        let proof = self.origin.last_proof();
+        if proof.is_some_and(|at| at.elapsed() < stands) {
+            return;
+        }
+        if let Ok(Ok(())) = timeout(PROBE_TIMEOUT, self.origin.probe()).await {
+            *last = Some((Instant::now(), Ok(())));
+        }
+    }
+
     /// See [`Readiness::reachable`].
     async fn reachable(&self, stands: Duration) -> Result<(), OriginError> {
         let mut last = self.last.lock().await;
@@ -170,6 +195,29 @@ mod tests {
         assert_eq!(well.probes(), 2);
         down.set_faults([]);
     }
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_ahead_of_an_open_leaves_no_failure_behind() {
+        let fake = FakeOrigin::new();
+        let readiness = Readiness::default();
+        readiness.set(vec![("f".to_owned(), Arc::new(fake.clone()))]);
+        let stands = Duration::from_secs(1);
+        fake.set_faults([Fault::Refuse(OriginError::Unavailable("refused"))]);
+        readiness.reach_ahead(fake.id(), stands).await;
+        fake.set_faults([]);
+        assert_eq!(readiness.reachable(fake.id(), stands).await, Ok(()));
+        assert_eq!(fake.probes(), 2);
+        readiness.reach_ahead(fake.id(), stands).await;
+        // While one is under way, another one does not wait for it.
+        advance(stands).await;
+        fake.set_faults([Fault::Latency(stands)]);
+        let begun = Instant::now();
+        tokio::join!(readiness.reach_ahead(fake.id(), stands), async {
+            tokio::task::yield_now().await;
+            readiness.reach_ahead(fake.id(), stands).await;
+            assert_eq!(begun.elapsed(), Duration::ZERO);
+        });
+    }
+
     #[tokio::test(start_paused = true)]
     async fn any_good_answer_counts_as_a_probe_until_a_request_fails() {
         let fake = FakeOrigin::new();

@@ -241,7 +241,8 @@ impl Frontend {
 
     /// Returns a range that memory holds and that needs no reader, if clients have room for it.
     fn held_content(&self, object: &Object, range: ByteRange) -> Option<Content> {
-        if self.tracer.is_some() {
+        // While clients hold much, the bytes may have to be read again, in pieces.
+        if self.tracer.is_some() || !self.client_memory.has_room() {
             return None;
         }
         let held = object.held(range)?;

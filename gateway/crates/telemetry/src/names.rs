@@ -105,7 +105,7 @@ metrics! {
 
     // Origins.
     ORIGIN_REQUESTS = Counter("origin_requests", ["origin", "kind", "result", "cause"],
-        "Requests sent to the origin, by kind, result and cause: demand (a reader or a writer waits), ahead (read-ahead), folder (small objects of a folder, ahead of their readers), hedge (the first request is late), revalidate (a known version may have changed), warm, names (of a mount), write, heartbeat (of bucket events), probe (`/readyz` and the doctor); a HEAD that a GET confirms is one");
+        "Requests sent to the origin, by kind, result and cause: demand (a reader or a writer waits), ahead (read-ahead, which may bring what a reader waits for as well), folder (small objects of a folder, ahead of their readers), hedge (the first request is late), revalidate (a known version may have changed), warm, names (of a mount), write, heartbeat (of bucket events), probe (`/readyz` and the doctor); a HEAD that a GET confirms is one");
     ORIGIN_BYTES = Counter("origin_received_bytes", ["origin", "cause"],
         "Bytes of bodies received from the origin, by the cause of their request as in origin_requests");
     ORIGIN_SENT = Counter("origin_sent_bytes", ["origin"],

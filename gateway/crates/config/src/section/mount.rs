@@ -34,7 +34,8 @@ pub struct Mount {
     pub commit: CommitName,
     /// Before a file is opened for writing, the bucket is asked, unless it has answered within this time.
     ///
-    /// For programs that ignore the result of a close, such as PHP, with `commit = "close"`. Left out: it is not asked.
+    /// For programs that ignore the result of a close, such as PHP, with `commit = "close"`. Where the next size of a photo
+    /// is looked up, it is asked ahead of the open. Left out: it is not asked.
     #[schemars(extend("examples" = ["1s"]))]
     pub probe: Option<Period>,
     /// The most objects of a folder that can be renamed; a larger one is EXDEV, and `mv` copies it. 0: none can.

@@ -56,8 +56,7 @@ impl Files {
             return;
         };
         if self.engine.continues_own_name(&self.source, path) {
-            let (engine, source) = (self.engine.clone(), self.source.clone());
-            tokio::spawn(async move { engine.reachable(&source, stands).await });
+            self.engine.reach_ahead(&self.source, stands);
         }
     }
 

@@ -1,5 +1,8 @@
 //! The headers of answers that are alike but for the cache's part in them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use arc_swap::ArcSwapOption;
 use http::header::AGE;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -9,14 +12,15 @@ use tidegate_engine::OpenOutcome;
 use tidegate_telemetry::sharded::ByThread;
 
 /// The headers of answers that are alike but for `Cache-Status` and `Age`. Those of a hit change once a second, and are
-/// kept for as long. Each thread keeps its own: a value is a counted reference, and processors that count the same ones
-/// wait for each other.
+/// kept for as long. A thread keeps its own copy of those that are used often: a value is a counted reference, and
+/// processors that count the same ones wait for each other.
 #[derive(Debug)]
 pub(crate) struct AnswerHeaders {
     base: HeaderMap,
     /// Whether they state the version's age.
     with_age: bool,
-    hit: ByThread<ArcSwapOption<HitHeaders>>,
+    hit: ArcSwapOption<HitHeaders>,
+    own_hit: ByThread<ArcSwapOption<HitHeaders>>,
 }
 
 /// The headers of a hit within one second.
@@ -25,7 +29,18 @@ struct HitHeaders {
     age: u64,
     ttl: i64,
     headers: HeaderMap,
+    /// The answers that have had them from all threads' copy.
+    uses: AtomicU32,
 }
+
+impl HitHeaders {
+    fn is_of(&self, outcome: &OpenOutcome) -> bool {
+        (self.age, self.ttl) == (outcome.age.as_secs(), outcome.ttl_secs())
+    }
+}
+
+/// The answers of one second after which a thread makes a copy of its own: for fewer it would not pay.
+const MANY_USES: u32 = 16;
 
 impl AnswerHeaders {
     /// Makes those that add to `base`. `with_age` says whether `Age` is among them: a lifetime that counts from the
@@ -39,7 +54,8 @@ impl AnswerHeaders {
         Self {
             base,
             with_age,
-            hit: ByThread::default(),
+            hit: ArcSwapOption::empty(),
+            own_hit: ByThread::default(),
         }
     }
 
@@ -59,20 +75,23 @@ impl AnswerHeaders {
         if outcome.forward.is_some() || cached != CachedPart::All {
             return self.render(outcome, cached);
         }
-        let (age, ttl) = (outcome.age.as_secs(), outcome.ttl_secs());
-        let own = self.hit.own();
-        if let Some(known) = &*own.load()
-            && (known.age, known.ttl) == (age, ttl)
+        let own = self.own_hit.own();
+        if let Some(known) = own.load().as_ref().filter(|known| known.is_of(outcome)) {
+            return known.headers.clone();
+        }
+        if let Some(known) = self
+            .hit
+            .load()
+            .as_ref()
+            .filter(|known| known.is_of(outcome))
         {
+            if known.uses.fetch_add(1, Relaxed) >= MANY_USES {
+                own.store(Some(kept(outcome, copied(&known.headers))));
+            }
             return known.headers.clone();
         }
         let headers = self.render(outcome, cached);
-        let known = HitHeaders {
-            age,
-            ttl,
-            headers: copied(&headers),
-        };
-        own.store(Some(known.into()));
+        self.hit.store(Some(kept(outcome, headers.clone())));
         headers
     }
 
@@ -88,9 +107,18 @@ impl AnswerHeaders {
     }
 }
 
+fn kept(outcome: &OpenOutcome, headers: HeaderMap) -> Arc<HitHeaders> {
+    Arc::new(HitHeaders {
+        age: outcome.age.as_secs(),
+        ttl: outcome.ttl_secs(),
+        headers,
+        uses: AtomicU32::new(0),
+    })
+}
+
 /// Copies headers with their bytes: a clone would share these.
 fn copied(headers: &HeaderMap) -> HeaderMap {
-    let mut copies = HeaderMap::with_capacity(headers.capacity());
+    let mut copies = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers {
         let copy = HeaderName::from_bytes(name.as_str().as_bytes()).expect("it is a name");
         let mut bytes = HeaderValue::from_bytes(value.as_bytes()).expect("it is a value");

@@ -26,7 +26,7 @@ use tidegate_plan::{Coding, ObjectKey, Version};
 pub(crate) const ENGINE_CODINGS: [Coding; 2] = [Coding::Brotli, Coding::Gzip];
 
 /// Versions whose headers are kept for one route: enough for the objects in use at one time, not for all. Each takes
-/// about 1 KiB.
+/// some 2 KiB, and a hot one 2 KiB more for each thread that answers with it.
 const HEADER_CACHE_SLOTS: usize = 1024;
 
 /// The smallest object worth compressing: below, it fits one packet either way.
