@@ -41,6 +41,11 @@ pub struct HeldBytes {
     pub keeps: usize,
 }
 
+impl HeldBytes {
+    /// The most bytes of memory that they keep alive.
+    pub const MAX: u64 = FIRST_REQUEST;
+}
+
 impl Object {
     /// Returns the version this object was opened on.
     #[must_use]

@@ -2,6 +2,7 @@
 //! reader caused.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -33,6 +34,8 @@ struct Probed {
     name: String,
     origin: Arc<dyn Origin>,
     last: Mutex<LastProbe>,
+    /// Whether a probe ahead of an open is under way.
+    is_ahead: AtomicBool,
 }
 
 impl Readiness {
@@ -47,6 +50,7 @@ impl Readiness {
                     name,
                     origin,
                     last: Mutex::new(None),
+                    is_ahead: AtomicBool::new(false),
                 })
             })
         };
@@ -99,18 +103,21 @@ impl Readiness {
 }
 
 impl Probed {
-    /// See [`Readiness::reach_ahead`].
+    /// See [`Readiness::reach_ahead`]. It keeps no other caller waiting.
     async fn reach_ahead(&self, stands: Duration) {
-        let Ok(mut last) = self.last.try_lock() else {
-            return;
-        };
-        let proof = self.origin.last_proof();
-        if proof.is_some_and(|at| at.elapsed() < stands) {
+        let knows = |last: &LastProbe| matches!(last, Some((at, _)) if at.elapsed() < stands);
+        if self.last.try_lock().map_or(true, |last| knows(&last)) {
             return;
         }
-        if let Ok(Ok(())) = timeout(PROBE_TIMEOUT, self.origin.probe()).await {
+        let proof = self.origin.last_proof();
+        if proof.is_some_and(|at| at.elapsed() < stands) || self.is_ahead.swap(true, Relaxed) {
+            return;
+        }
+        let probed = timeout(PROBE_TIMEOUT, self.origin.probe()).await;
+        if let (Ok(Ok(())), Ok(mut last)) = (probed, self.last.try_lock()) {
             *last = Some((Instant::now(), Ok(())));
         }
+        self.is_ahead.store(false, Relaxed);
     }
 
     /// See [`Readiness::reachable`].
@@ -195,27 +202,32 @@ mod tests {
         assert_eq!(well.probes(), 2);
         down.set_faults([]);
     }
+
     #[tokio::test(start_paused = true)]
-    async fn a_probe_ahead_of_an_open_leaves_no_failure_behind() {
+    async fn a_probe_ahead_of_an_open_counts_if_it_succeeds_and_keeps_no_open_waiting() {
         let fake = FakeOrigin::new();
+        let metrics = Metrics::default();
+        let origin = stack(Arc::new(fake.clone()), &Settings::new("m", "m"), &metrics);
         let readiness = Readiness::default();
-        readiness.set(vec![("f".to_owned(), Arc::new(fake.clone()))]);
+        readiness.set(vec![("m".to_owned(), origin)]);
         let stands = Duration::from_secs(1);
-        fake.set_faults([Fault::Refuse(OriginError::Unavailable("refused"))]);
-        readiness.reach_ahead(fake.id(), stands).await;
+        let ahead = || readiness.reach_ahead(fake.id(), stands);
+        let reachable = || readiness.reachable(fake.id(), stands);
+        fake.set_faults([Fault::Refuse(OriginError::Forbidden)]);
+        ahead().await;
+        assert_eq!(fake.probes(), 1);
         fake.set_faults([]);
-        assert_eq!(readiness.reachable(fake.id(), stands).await, Ok(()));
-        assert_eq!(fake.probes(), 2);
-        readiness.reach_ahead(fake.id(), stands).await;
-        // While one is under way, another one does not wait for it.
+        ahead().await;
+        assert_eq!((reachable().await, fake.probes()), (Ok(()), 2));
         advance(stands).await;
-        fake.set_faults([Fault::Latency(stands)]);
+        fake.set_faults([Fault::Latency(Duration::from_secs(3600))]);
         let begun = Instant::now();
-        tokio::join!(readiness.reach_ahead(fake.id(), stands), async {
-            tokio::task::yield_now().await;
-            readiness.reach_ahead(fake.id(), stands).await;
-            assert_eq!(begun.elapsed(), Duration::ZERO);
-        });
+        let (_, _, found) = tokio::join!(ahead(), ahead(), reachable());
+        assert!(found.is_err());
+        assert_eq!((begun.elapsed(), fake.probes()), (PROBE_TIMEOUT, 4));
+        // The open that has just failed would fail at once: no look-up asks again.
+        ahead().await;
+        assert_eq!(fake.probes(), 4);
     }
 
     #[tokio::test(start_paused = true)]

@@ -72,6 +72,9 @@ pub const LONG_PART: u64 = 4 << 20;
 /// The longest time for which a connection carries such a part: one that skips within it waits for what lies between.
 const LONG_PART_TIME: Duration = Duration::from_secs(1);
 
+/// The longest time for which all connections together carry a [small rest](SMALL_REST), for the same reason.
+const REST_TIME: Duration = Duration::from_secs(1);
+
 /// The step in bytes beyond the expected place within which a read still belongs to the sequence: a kernel's reads
 /// arrive out of order.
 const MIN_STEP: u64 = 1 << 20;
@@ -92,8 +95,9 @@ const GRANT_BOUNDS: (u64, u64) = (4 << 20, MAX_DOUBLE_WINDOW);
 /// The largest grant in bytes for a reader far from a fast bucket, where more is on its way than [`GRANT_BOUNDS`] allow.
 const MAX_FAR_GRANT: u64 = 64 << 20;
 
-/// The length in bytes of a sequence that proves a reader that may have it.
-const FAR_SEQUENCE: u64 = 8 << 20;
+/// The length in bytes of a sequence that proves a reader that may have it: one that leaves after 10 MB, with the bytes
+/// hidden in the kernel's socket buffers, has not come so far.
+const FAR_SEQUENCE: u64 = 16 << 20;
 
 /// The time for which a window holds the reader's bytes, so that a slow reader's window is small.
 const WINDOW_TIME: Duration = Duration::from_secs(4);
@@ -151,11 +155,9 @@ impl ReadAhead {
         step <= may_step && start + MAX_STEP_BACK >= self.next && start + MIN_STEP >= self.start
     }
 
-    /// Creates a cursor whose reader has come from `start` to `next` in sequence, at an unknown rate. No more than
-    /// [`MAX_HEADER`] of it counts: it may lie long back.
+    /// Creates a cursor whose reader has come from `start` to `next` in sequence, at an unknown rate.
     #[must_use]
     pub fn resume(limits: Limits, start: u64, next: u64, now: Duration) -> Self {
-        let start = start.max(next.saturating_sub(MAX_HEADER));
         Self {
             next,
             sequence_bytes: next.saturating_sub(start),
@@ -262,6 +264,14 @@ impl ReadAhead {
         (carried as u64).clamp(PART_BOUNDS.0, LONG_PART)
     }
 
+    /// Returns the most bytes that are a [small rest](SMALL_REST) over `streams` streams, if a connection yields `each` bytes a
+    /// second.
+    #[must_use]
+    pub fn small_rest(streams: u32, each: Option<f64>) -> u64 {
+        let carried = |each: f64| (f64::from(streams) * each * REST_TIME.as_secs_f64()) as u64;
+        SMALL_REST.min(each.map_or(u64::MAX, carried))
+    }
+
     /// Returns the size in bytes of each request for a [small rest](SMALL_REST), which is fetched at once over up to
     /// `streams` streams. Programs that read `in_steps` find their parts larger: they wait less than while they earned the
     /// rest step by step.
@@ -301,7 +311,7 @@ impl ReadAhead {
     /// One share is under way, one is asked for, and one has come and waits for its turn. `first_byte` is the time to a
     /// request's first byte, and `each` are the bytes a second of one connection. While no connection has been measured,
     /// the reader itself is the measure: it takes the bytes of the first one as they come. One that has
-    /// read [`FAR_SEQUENCE`] has at least twice what is on its way, up to [`MAX_FAR_GRANT`], however far the bucket is.
+    /// read [`FAR_SEQUENCE`] may have twice what is on its way, up to [`MAX_FAR_GRANT`], however far the bucket is.
     #[must_use]
     pub fn grant(&self, first_byte: Option<Duration>, each: Option<f64>) -> u64 {
         let each = each.or(self.rate).unwrap_or(0.0);

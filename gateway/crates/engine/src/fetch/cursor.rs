@@ -14,7 +14,7 @@ use super::origin_rate::OriginRate;
 use super::part::{FetchSource, Lease, Part};
 use crate::budget::Budget;
 use tidegate_plan::ByteRange;
-use tidegate_plan::readahead::{LONG_PART, Limits, ReadAhead, SMALL_REST};
+use tidegate_plan::readahead::{LONG_PART, Limits, MAX_HEADER, ReadAhead};
 use tidegate_telemetry::locks::Recover as _;
 
 /// The time that a cursor outlives its last reader: the pause of players between two requests.
@@ -111,6 +111,8 @@ impl Cursors {
 impl Cursor {
     fn new(range: ByteRange, (from, at): (u64, u64), limits: Limits) -> Self {
         let is_return = from < range.start;
+        // The reads before this one may lie long back.
+        let from = from.max(range.start.saturating_sub(MAX_HEADER));
         let state = CursorState {
             plan: ReadAhead::resume(limits, from, at, Duration::ZERO),
             readers: 1,
@@ -155,13 +157,6 @@ impl Cursor {
             state.plan = ReadAhead::resume(limits, from, at, self.epoch.elapsed());
             state.is_return = true;
         }
-    }
-
-    /// Records that no tier has this chunk any more, and that it is not under way. What was fetched beyond it may have gone
-    /// as well: a request brings both.
-    pub(crate) fn record_gone(&self, index: u32) {
-        let mut state = self.state();
-        state.missing = state.missing.min(index);
     }
 
     /// Returns whether a reader at `at` still belongs to this cursor.
@@ -257,12 +252,11 @@ impl CursorState {
         }
     }
 
-    /// Returns whether it has a lease on the same part: both walks take one on another reader's disk read, and so does a walk
-    /// that begins anew at a chunk that has gone.
+    /// Returns whether it has a lease on the same part, of another reader's disk read: both walks take one.
     pub(super) fn holds(&self, lease: &Lease) -> bool {
         let part = lease.part();
         let is_same = |held: &Lease| std::ptr::eq(held.part(), part);
-        self.ahead.iter().any(is_same)
+        part.source == FetchSource::Disk && self.ahead.iter().any(is_same)
     }
 
     pub(super) fn frontier(&mut self, source: FetchSource) -> &mut u32 {
@@ -283,11 +277,8 @@ impl CursorState {
             false => 0,
         };
         let has_rest = has_grant || self.is_return || self.plan.is_past_header();
-        let rest = if has_rest && rest <= SMALL_REST {
-            rest
-        } else {
-            0
-        };
+        let small = ReadAhead::small_rest(self.plan.limits().streams, origin.rate());
+        let rest = if has_rest && rest <= small { rest } else { 0 };
         grant.max(rest).min(free / GRANT_SHARE)
     }
 

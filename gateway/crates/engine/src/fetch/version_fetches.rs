@@ -93,11 +93,6 @@ impl VersionFetches {
         self.flights.lock().recover()
     }
 
-    /// Returns whether this chunk is being fetched.
-    pub(crate) fn is_under_way(&self, index: u32) -> bool {
-        self.flights().contains_key(&index)
-    }
-
     pub(crate) fn key(&self, index: u32) -> ChunkKey {
         ChunkKey {
             version: self.vid,

@@ -191,10 +191,6 @@ impl Reader {
         }
         if let Some(cursor) = &self.cursor {
             cursor.record_read(ByteRange::new(self.reported, at), self.waited);
-            let index = self.pinned.core.geometry.index(at);
-            if cold && !fetches.is_under_way(index) {
-                cursor.record_gone(index);
-            }
             cursor.fetch_ahead(fetches, self.pinned.options);
             self.reported = at;
             self.waited = None;

@@ -144,23 +144,6 @@ async fn a_book_at_the_pace_of_a_player_costs_a_request_for_each_four_mebibytes(
     }
 }
 
-/// A small memory drops what was fetched beyond the window before it is read: what is missing comes by as long parts again.
-#[tokio::test(start_paused = true)]
-async fn what_memory_has_dropped_of_a_long_part_comes_by_one_request_again() {
-    let (library, mut start) = (library(32 * MIB, FAR).await, 0);
-    for dropped in [10, 11, 12, 13] {
-        library
-            .read(ByteRange::new(start, dropped * MIB), Some(MUSIC))
-            .await;
-        library.world.store.forget_everything();
-        start = dropped * MIB;
-    }
-    let rest = ByteRange::new(start, library.bytes.len() as u64);
-    library.read(rest, Some(MUSIC)).await;
-    let gets = library.world.bucket.gets();
-    assert!(gets <= 24, "{gets} requests");
-}
-
 /// What was read before says nothing of what a program wants that goes back.
 #[tokio::test(start_paused = true)]
 async fn a_seek_back_over_what_no_tier_has_costs_a_chunk() {

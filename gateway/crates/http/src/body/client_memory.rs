@@ -89,6 +89,12 @@ impl ClientMemory {
         self.used.dec_by(signed(bytes));
     }
 
+    /// Returns whether that many bytes are left now.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        let left = self.limit().saturating_sub(self.used.get());
+        u64::try_from(left).is_ok_and(|left| bytes <= left)
+    }
+
     /// Returns whether at least half of the limit is left.
     pub(crate) fn has_room(&self) -> bool {
         self.used.get() <= self.limit() / 2

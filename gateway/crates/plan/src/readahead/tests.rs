@@ -359,7 +359,7 @@ fn a_grant_keeps_all_streams_busy() {
         );
     }
     // Far from a fast bucket a long sequence has more.
-    let long = after(8 * MIB, 10_000_000);
+    let long = after(16 * MIB, 10_000_000);
     for (first_byte, each, grant) in [
         (ms(20), Some(20e6), 16 << 20),
         (ms(100), Some(20e6), 64_000_000),

@@ -10,7 +10,7 @@ use crate::fetch::part::{FetchSource, Lease};
 use crate::fetch::steer::Approach;
 use crate::fetch::version_fetches::{Flights, VersionFetches};
 use tidegate_cache::Tier;
-use tidegate_plan::readahead::{ReadAhead, SMALL_REST};
+use tidegate_plan::readahead::ReadAhead;
 use tidegate_plan::tiering::ChunkSource;
 
 /// A cursor's request for read-ahead.
@@ -151,12 +151,12 @@ impl VersionFetches {
     fn next_part(&self, request: &ReadAheadRequest) -> u32 {
         if request.is_long {
             let all = request.reach - request.chunks.start;
-            return all.min(self.count_in(ReadAhead::long_part(self.rate.rate())).max(1));
+            return all.min(self.count_in(ReadAhead::long_part(self.rate.rate())));
         }
         let chunk = self.core.geometry.chunk();
         let left = u64::from(request.until - request.chunks.start) * chunk;
         let (streams, each) = (request.sharing, self.rate.rate());
-        if request.until == request.chunks.end && left <= SMALL_REST {
+        if request.until == request.chunks.end && left <= ReadAhead::small_rest(streams, each) {
             let part =
                 || ReadAhead::part_of_rest(left, streams, each, request.in_steps).div_ceil(chunk);
             return *request

@@ -122,3 +122,15 @@ fn a_long_part_takes_a_connection_a_second() {
         assert_eq!(ReadAhead::long_part(each), part, "{each:?}");
     }
 }
+
+#[test]
+fn a_small_rest_takes_all_connections_a_second() {
+    for (streams, each, rest) in [
+        (4, None, SMALL_REST),
+        (4, Some(20e6), SMALL_REST),
+        (4, Some(320e3), 1_280_000),
+        (0, Some(20e6), 0),
+    ] {
+        assert_eq!(ReadAhead::small_rest(streams, each), rest, "{each:?}");
+    }
+}
