@@ -15,8 +15,10 @@ use super::place::PlaceError;
 use super::*;
 use tidegate_plan::{Listen, Token};
 
+mod admission;
 pub(super) mod bucket;
 mod crowded;
+mod health;
 mod hostile;
 mod purges;
 mod told;
@@ -196,37 +198,6 @@ fn status(answer: &str) -> u16 {
 const TOKEN: &str = "authorization: Bearer s3cret\r\n";
 
 #[tokio::test]
-async fn health_readiness_and_metrics() {
-    let t = start(None).await;
-    assert_eq!(t.status("GET /healthz", "", "").await, 200);
-    assert_eq!(t.status("HEAD /healthz", "", "").await, 200);
-    assert_eq!(t.status("GET /readyz", "", "").await, 200);
-
-    let note = "cache disk /x: nothing is written to it".to_owned();
-    *t.told.notes.lock().expect("not poisoned") = vec![note];
-    let answer = t.ask("GET /readyz", "", "").await;
-    assert_eq!(status(&answer), 200);
-    assert!(answer.ends_with("\r\n\r\nready\nnote: cache disk /x: nothing is written to it\n"));
-    t.told.notes.lock().expect("not poisoned").clear();
-
-    let lines = ["origin media: refused", "disk 0: loading"].map(String::from);
-    *t.told.missing.lock().expect("not poisoned") = lines.to_vec();
-    let answer = t.ask("GET /readyz", "", "").await;
-    assert_eq!(status(&answer), 503);
-    assert!(answer.ends_with("\r\n\r\norigin media: refused\ndisk 0: loading\n"));
-    let work = ["disk 0: loading", "sending the spool: 3 of 40"].map(String::from);
-    *t.told.work.lock().expect("not poisoned") = work.to_vec();
-    let answer = t.ask("GET /readyz", "", "").await;
-    let lines = "origin media: refused\ndisk 0: loading\nsending the spool: 3 of 40\n";
-    assert!(answer.ends_with(&format!("\r\n\r\n{lines}")), "{answer}");
-    assert_eq!(t.status("GET /healthz", "", "").await, 200);
-
-    let answer = t.ask("GET /metrics", "", "").await;
-    assert!(answer.contains("\r\ncontent-type: application/openmetrics-text; version=1.0.0;"));
-    assert!(answer.ends_with("\r\n\r\ntidegate_up 1\n# eof\n"));
-}
-
-#[tokio::test]
 async fn long_texts_are_compressed_and_streams_are_not() {
     let answer = async |Path((length, kind)): Path<(usize, String)>| {
         ([(header::CONTENT_TYPE, kind)], "x".repeat(length))
@@ -262,27 +233,6 @@ async fn long_texts_are_compressed_and_streams_are_not() {
 }
 
 #[tokio::test]
-async fn a_draining_gateway_is_not_ready() {
-    let t = start(None).await;
-    t.draining.cancel();
-    let answer = t.ask("GET /readyz", "", "").await;
-    assert_eq!(status(&answer), 503);
-    assert!(answer.contains("draining"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn readiness_answers_even_if_the_check_hangs() {
-    let told = Arc::new(Told::default());
-    *told.missing.lock().expect("not poisoned") = vec!["hang".to_owned()];
-    let admin = Admin {
-        control: told,
-        ..running(None).admin
-    };
-    let answer = readyz(State(admin)).await;
-    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-}
-
-#[tokio::test]
 async fn other_paths_are_404_and_other_methods_405() {
     let t = start(Some("s3cret")).await;
     assert_eq!(t.status("GET /", "", "").await, 404);
@@ -291,60 +241,6 @@ async fn other_paths_are_404_and_other_methods_405() {
     assert_eq!(status(&answer), 405);
     assert!(answer.contains("\r\nallow: post\r\n"), "{answer}");
     assert_eq!(t.status("POST /metrics", TOKEN, "").await, 405);
-}
-
-/// A name that resolves to this listener today may have been another site's page a moment ago.
-#[tokio::test]
-async fn only_hosts_of_ours_are_told_of_objects() {
-    let t = start(Some("s3cret")).await;
-    let lines = [
-        "GET /stat?path=/a",
-        "GET /pending",
-        "GET /cache",
-        "GET /pins",
-        "GET /routes",
-        "POST /purge?path=/a",
-        "GET /nothing",
-    ];
-    for line in lines {
-        let foreign = format!("host: evil.example\r\n{TOKEN}");
-        assert_eq!(t.status(line, &foreign, "").await, 403, "{line}");
-        let page = format!("host: localhost\r\norigin: http://evil.example\r\n{TOKEN}");
-        assert_eq!(t.status(line, &page, "").await, 403, "{line}");
-        assert_ne!(t.status(line, TOKEN, "").await, 403, "{line}");
-    }
-    assert_eq!(t.purged().len(), 1);
-    for line in ["GET /healthz", "GET /readyz", "GET /metrics"] {
-        let status = t.status(line, "host: evil.example\r\n", "").await;
-        assert_eq!(status, 200, "{line}");
-    }
-}
-
-#[tokio::test]
-async fn nothing_changes_without_the_right_token() {
-    let purge = "POST /purge?path=/a";
-    let t = start(None).await;
-    assert_eq!(t.status(purge, TOKEN, "").await, 403);
-    assert_eq!(t.purged(), []);
-
-    let t = start(Some("s3cret")).await;
-    for header in [
-        "",
-        "authorization: Bearer s3cre\r\n",
-        "authorization: Bearer s3crett\r\n",
-        "authorization: Bearer \r\n",
-        "authorization: Basic s3cret\r\n",
-    ] {
-        let answer = t.ask(purge, header, "").await;
-        assert_eq!(status(&answer), 401, "{header}");
-        assert!(
-            answer.contains("\r\nwww-authenticate: bearer realm="),
-            "{answer}"
-        );
-    }
-    assert_eq!(t.purged(), []);
-    assert_eq!(t.status(purge, TOKEN, "").await, 200);
-    assert_eq!(t.purged().len(), 1);
 }
 
 #[tokio::test]

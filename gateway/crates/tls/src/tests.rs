@@ -11,13 +11,14 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
-use tokio::time::Instant;
 use tokio_rustls::{TlsConnector, client};
 
 use super::*;
 
 mod challenges;
+mod limits;
 mod pinning;
+mod reloading;
 mod retries;
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -249,106 +250,6 @@ async fn both_versions_and_both_protocols_are_agreed_on_and_sessions_resume() {
     }
 }
 
-#[tokio::test]
-async fn changed_files_are_read_again_and_broken_ones_leave_the_old() {
-    let authority = Authority::new();
-    let files = authority.server("a", &["example.org"]);
-    let other = authority.server("b", &["b.example.org"]);
-    let tls = tls(&[files.clone(), other.clone()], None);
-    let trusting = authority.trusting();
-    let shown = async || {
-        let connected = connect(&tls, &trusting, "example.org").await;
-        connected.expect("a client").shown()
-    };
-    let old = first_of(&files);
-    tls.refresh();
-    assert!(shown().await == old);
-    assert!(metrics(&tls).contains("tls_reloads_total{result=\"ok\"} 0"));
-
-    // The key is not yet that of the new certificate, then it is.
-    let key = std::fs::read(key_of(&files)).expect("written");
-    authority.server("a", &["example.org"]);
-    let new_key = std::fs::read(key_of(&files)).expect("written");
-    std::fs::write(key_of(&files), key).expect("written");
-    tls.refresh();
-    tls.refresh();
-    assert!(shown().await == old);
-    let text = metrics(&tls);
-    assert!(
-        text.contains("tls_reloads_total{result=\"failed\"} 1"),
-        "{text}"
-    );
-    std::fs::write(key_of(&files), new_key).expect("written");
-    tls.refresh();
-    let new = first_of(&files);
-    assert!(new != old && shown().await == new);
-
-    // One that is gone, or no certificate, leaves the other ones to be read.
-    for broken in [
-        "",
-        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-    ] {
-        std::fs::write(&files.certificate, broken).expect("written");
-        tls.refresh();
-        assert!(shown().await == new, "{broken}");
-    }
-    std::fs::remove_file(&files.certificate).expect("it is there");
-    authority.server("b", &["b.example.org"]);
-    tls.refresh();
-    let b = connect(&tls, &trusting, "b.example.org")
-        .await
-        .expect("a client");
-    assert!(b.shown() == first_of(&other) && shown().await == new);
-}
-
-#[test]
-fn files_that_do_not_fit_are_refused_by_name() {
-    let authority = Authority::new();
-    let (a, b) = (authority.server("a", &["a"]), authority.server("b", &["b"]));
-    let read = |certificate: &Path, key: KeySource| {
-        let files = CertificateFiles {
-            certificate: certificate.to_owned(),
-            key,
-            is_awaited: false,
-        };
-        let settings = TlsSettings {
-            certificates: vec![files],
-            client_ca: None,
-        };
-        Prepared::read(settings, &Arc::default()).map(drop)
-    };
-    let key = std::fs::read_to_string(key_of(&a)).expect("written");
-    assert!(read(&a.certificate, KeySource::Pem(key.clone())).is_ok());
-    let error = |certificate: &Path, key: &KeySource| {
-        let error = read(certificate, key.clone()).expect_err("refused");
-        assert!(!error.to_string().contains(&key_text(key)), "{error}");
-        error
-    };
-    assert!(matches!(
-        error(&a.certificate, &b.key),
-        TlsError::Mismatch(_)
-    ));
-    let none = authority.path("none");
-    assert!(matches!(error(&none, &a.key), TlsError::File { .. }));
-    assert!(matches!(
-        error(key_of(&a), &a.key),
-        TlsError::Certificate(_)
-    ));
-    for wrong in ["s3cret", &authority.pem, &key[..80]] {
-        let wrong = KeySource::Pem(wrong.to_owned());
-        assert!(matches!(error(&a.certificate, &wrong), TlsError::Key(_)));
-    }
-    assert!(Prepared::read(TlsSettings::default(), &Arc::default()).is_ok());
-    assert_eq!(format!("{:?}", KeySource::Pem(key)), "[key]");
-}
-
-fn key_text(key: &KeySource) -> String {
-    match key {
-        KeySource::Pem(text) => text.clone(),
-        KeySource::File(_) => "PRIVATE KEY".into(),
-    }
-}
-
 /// The end of a client's certificate: 2100, in seconds since 1970.
 const CLIENT_ENDS: i64 = 4_102_444_800;
 
@@ -384,53 +285,4 @@ async fn a_client_s_certificate_gives_names_and_a_wrong_one_ends_the_handshake()
     tls.refresh();
     assert!(connect(&tls, &alice, "example.org").await.is_err());
     assert!(connect(&tls, &wrong, "example.org").await.is_ok());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_handshake_is_cut() {
-    let authority = Authority::new();
-    let tls = tls(&[authority.server("a", &["example.org"])], None);
-    for begin in [&b""[..], &[22, 3, 1, 2, 0, 1, 0, 1, 252]] {
-        let (mut near, far) = duplex(4096);
-        near.write_all(begin).await.expect("room");
-        let since = Instant::now();
-        let ended = tls.acceptor(Side::Public).accept(far, LIMIT).await;
-        assert!(matches!(ended, Err(HandshakeError::Late)));
-        assert_eq!(since.elapsed(), LIMIT);
-    }
-    assert!(metrics(&tls).contains("tls_handshakes_total{result=\"late\"} 2"));
-}
-
-#[tokio::test]
-async fn another_protocol_gets_one_answer_and_a_hello_without_end_is_cut() {
-    let authority = Authority::new();
-    let tls = tls(&[authority.server("a", &["example.org"])], None);
-    let acceptor = tls.acceptor(Side::Public);
-    for (sent, answered) in [
-        ("GET / HTTP/1.1\r\nhost: example.org\r\n\r\n", true),
-        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", true),
-        ("SSH-2.0-x\r\n", true),
-        ("\0\0\0\0\0\0\0\0", false),
-    ] {
-        let (mut near, far) = duplex(4096);
-        near.write_all(sent.as_bytes()).await.expect("room");
-        let ended = acceptor.accept(far, LIMIT).await;
-        assert!(matches!(ended, Err(HandshakeError::NoTls)), "{sent}");
-        let mut answer = String::new();
-        near.read_to_string(&mut answer).await.expect("ended");
-        assert_eq!(answer.starts_with("HTTP/1.1 400 "), answered, "{answer}");
-        assert_eq!(answer.is_empty(), !answered, "{answer}");
-    }
-    // A handshake message of 60,000 bytes, in records of 16 KiB.
-    let mut hello = vec![1, 0, 0xea, 0x60];
-    hello.resize(60_004, 0);
-    let records = hello.chunks(16 << 10).flat_map(|part| {
-        let length = u16::try_from(part.len()).expect("short").to_be_bytes();
-        [&[22, 3, 1], &length[..], part].concat()
-    });
-    let records: Vec<u8> = records.collect();
-    let (mut near, far) = duplex(4096);
-    let (sent, ended) = tokio::join!(near.write_all(&records), acceptor.accept(far, LIMIT));
-    let error = ended.expect_err("too long").to_string();
-    assert!(sent.is_err() && error.contains("too much"), "{error}");
 }

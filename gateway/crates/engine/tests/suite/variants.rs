@@ -1,22 +1,22 @@
 //! Variants: made once for all readers, by few encoders within a budget, and cached as chunks.
 
 use std::io::Read as _;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use futures_util::future::join_all;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::fake::Faults;
-use tidegate_engine::{Error, Object, Variant, VariantReader, VariantState};
+use tidegate_engine::{Error, Variant, VariantReader, VariantState};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Coding};
 use tokio::time::Instant;
 
-use crate::support::{KIB, MIB, Setup, World, pass, sample, secs, settle, whole};
+use crate::support::{KIB, MIB, Setup, World, pass, sample, secs, settle};
+
+mod encoders;
 
 const BR: Coding = Coding::Brotli;
 
@@ -79,10 +79,6 @@ impl Counts {
     }
 }
 
-fn encoders() -> usize {
-    available_parallelism().map_or(1, usize::from).clamp(2, 4)
-}
-
 /// Returns a bucket whose bodies pause for half a second after 1,000 bytes, so that readers wait in the middle.
 fn pausing() -> FakeOrigin {
     let bucket = FakeOrigin::new();
@@ -126,56 +122,6 @@ async fn one_run_serves_all_readers_of_a_variant_at_a_time() {
     drop(object);
     settle().await;
     assert_eq!(world.used(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn encoders_are_few_and_no_reader_waits_for_one() {
-    let world = Setup::bucket(pausing()).build();
-    let counts = Counts::of(&world);
-    let mut objects = Vec::new();
-    for seed in 0..40 {
-        world
-            .bucket
-            .put(&format!("{seed}.js"), text(seed, 100 * KIB));
-        objects.push(world.get(&format!("{seed}.js")).await.expect("there"));
-    }
-    let (began, before) = (Instant::now(), world.used());
-    let want = async |object: &Object| {
-        let variant = object.variant(BR).await;
-        (variant.is_some(), began.elapsed())
-    };
-    let all = join_all(objects.iter().map(want));
-    let watch = async {
-        settle().await;
-        world.used() - before
-    };
-    let (all, used) = tokio::join!(all, watch);
-    let (made, at_once): (Vec<_>, Vec<_>) = all.into_iter().partition(|(made, _)| *made);
-    assert_eq!(made.len(), encoders());
-    assert!(
-        at_once.iter().all(|(_, took)| took.is_zero()),
-        "identity at once"
-    );
-    assert!(used <= encoders() as u64 * 5 * MIB, "{used}");
-    assert_eq!(counts.refused("busy"), 40 - encoders() as u64);
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_memory_for_an_encoder_the_answer_is_identity() {
-    let setup = Setup {
-        budget: 16 * MIB,
-        ..Setup::default()
-    };
-    let world = setup.build();
-    let counts = Counts::of(&world);
-    world.bucket.put("a.js", text(1, 100 * KIB));
-    let object = world.get("a.js").await.expect("there");
-    whole(&object).await.expect("read");
-    let others = world.engine.budget().try_demand(10 * MIB).expect("free");
-    assert!(object.variant(BR).await.is_none());
-    assert_eq!((counts.refused("memory"), counts.runs("kept")), (1, 0));
-    drop(others);
-    assert!(object.variant(BR).await.is_some());
 }
 
 #[tokio::test(start_paused = true)]

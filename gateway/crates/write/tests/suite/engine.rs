@@ -1,17 +1,15 @@
 //! Writes through the engine are in the bucket, whole or not at all, and are read at once.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use tidegate_engine::Error;
-use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
-use tidegate_write::{Commit, OpenMode, Stage};
+use tidegate_write::{Commit, OpenMode};
 use tidegate_write::{WriteError, Writer};
 
 use crate::support::engine::{self, same, sample, settle, valid};
 use crate::support::spool::{Desk, FILES, PART, Terms, all, patched, put, source, until};
 
+mod closes;
 mod spool;
 
 const KEY: &str = "folder/object";
@@ -36,25 +34,6 @@ async fn a_small_object_is_one_request_and_is_read_at_once() {
     desk.write("empty", &Bytes::new()).await;
     assert_eq!(desk.object("empty"), Some(Bytes::new()));
     until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
-}
-
-/// A file as ImageMagick writes it: created, closed, and opened again to be filled.
-#[tokio::test(start_paused = true)]
-async fn a_file_that_is_created_before_it_is_filled_is_one_request() {
-    let desk = Desk::plain();
-    drop(desk.create(KEY).await);
-    let writer = desk.create(KEY).await;
-    put(&writer, 0, &"picture".into()).await;
-    writer.commit(Commit::Close).await.expect("committed");
-    drop(writer);
-    until(|| desk.writers.pending().is_empty()).await;
-    assert_eq!(desk.bucket().writes(), ["put"]);
-    assert_eq!(desk.object(KEY), Some("picture".into()));
-    // A file that is not filled is in the bucket in the end.
-    drop(desk.create("empty").await);
-    until(|| desk.object("empty").is_some()).await;
-    assert_eq!(desk.bucket().writes(), ["put", "put"]);
-    until(|| desk.writers.pending().is_empty()).await;
 }
 
 #[tokio::test]
@@ -273,80 +252,6 @@ async fn what_goes_on_is_written_at_once() {
     let (closed, ()) = tokio::join!(writer.commit(Commit::Close), meanwhile);
     closed.expect("complete");
     ends_with_nothing_left(&desk, writer, &bytes).await;
-}
-
-/// If a program creates a file and opens it again to fill it, no half of it is published.
-#[tokio::test(start_paused = true)]
-async fn a_handle_that_leaves_has_nothing_published_twice() {
-    let desk = Desk::plain();
-    let writer = desk.create(KEY).await;
-    desk.bucket().fail_next([Fault::Latency(engine::secs(1))]);
-    writer.publish_behind();
-    // The publication would wait that long for the file to be filled.
-    tokio::time::sleep(Duration::from_millis(700)).await;
-    settle().await;
-    drop(writer);
-    let writer = desk.open(KEY, OpenMode::Change).await.expect("opened");
-    put(&writer, 0, &"half".into()).await;
-    settle().await;
-    assert_eq!(desk.bucket().writes(), ["put"]);
-    put(&writer, 4, &" and half".into()).await;
-    writer.commit(Commit::Close).await.expect("complete");
-    assert_eq!(desk.bucket().writes(), ["put", "put"]);
-    assert_eq!(desk.object(KEY), Some("half and half".into()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_close_says_what_is_wrong_and_the_next_goes_on_from_there() {
-    let desk = Desk::plain();
-    let bytes = sample(1, 10 * PART);
-    let writer = desk.create(KEY).await;
-    put(&writer, 0, &bytes.slice(..5000)).await;
-    until(|| desk.bucket().count("part") == 5).await;
-    desk.bucket()
-        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
-    put(&writer, 5000, &bytes.slice(5000..)).await;
-    let failed = writer.commit(Commit::Close).await;
-    assert_eq!(failed, Err(WriteError::Origin(Error::Unavailable)));
-    desk.bucket().set_faults([]);
-    engine::pass(engine::secs(40)).await;
-    let sent = desk.bucket().arrived();
-    writer.commit(Commit::Close).await.expect("committed");
-    same(&desk.object(KEY).expect("there"), &bytes);
-    assert!(
-        desk.bucket().arrived() - sent <= 5000,
-        "what was sent stays sent"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn in_the_background_a_close_waits_for_no_origin() {
-    let desk = Desk::new(Terms::background());
-    desk.bucket()
-        .set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
-    let (large, small) = (sample(1, 5 * PART), sample(2, 10));
-    desk.write("large", &large).await;
-    desk.write("small", &small).await;
-    until(|| {
-        desk.writers
-            .pending()
-            .iter()
-            .all(|it| it.stage == Stage::Waiting)
-    })
-    .await;
-    assert_eq!(desk.writers.pending().len(), 2);
-    let held = desk
-        .writers
-        .find(source(&desk), &valid("small"))
-        .expect("pending");
-    same(&all(&held).await, &small);
-    drop(held);
-    assert!(desk.bucket().keys().is_empty());
-    desk.bucket().set_faults([]);
-    desk.writers.settled().await;
-    same(&desk.object("large").expect("there"), &large);
-    same(&desk.object("small").expect("there"), &small);
-    until(|| desk.writers.spooled().0 == 0 && desk.writers.pending().is_empty()).await;
 }
 
 #[tokio::test]

@@ -1,19 +1,17 @@
 //! Answers, uploads and parts that are lost: the draft is in the bucket in the end, once, and its writer gets no report
 //! of another writer.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::attributes::UID_HEADER;
-use tidegate_write::WriteError;
 use tidegate_write::{Commit, OpenMode, Stage};
 
 use crate::support::engine::{self, same, sample, settle, valid};
 use crate::support::spool::{Desk, PART, Terms, all, down, patched, put, set_owner, source, until};
 
 mod equal;
+mod others;
+mod renames;
 mod uploads;
 
 const KEY: &str = "folder/object";
@@ -73,47 +71,6 @@ async fn what_may_be_there_already_is_ours_and_is_not_refused() {
     }
 }
 
-/// The tag alone would prove nothing: another writer wrote the same bytes.
-#[tokio::test(start_paused = true)]
-async fn what_another_client_made_first_is_refused() {
-    let desk = Desk::plain();
-    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
-    put(&writer, 0, &"lock".into()).await;
-    desk.bucket().put(KEY, "lock");
-    let refused = writer.commit(Commit::Close).await;
-    assert_eq!(refused, Err(WriteError::Changed));
-}
-
-/// Neither a throttle nor a refusal without an answer makes another writer's equal object ours.
-#[tokio::test(start_paused = true)]
-async fn of_two_that_make_the_same_object_one_is_first() {
-    let throttled = OriginError::Throttled { retry_after: None };
-    for fault in [Fault::Refuse(throttled), Fault::LoseRefusal] {
-        let desk = Desk::plain();
-        let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
-        put(&writer, 0, &"lock".into()).await;
-        desk.bucket().put(KEY, "lock");
-        desk.bucket().fail_next([fault.clone()]);
-        writer.commit(Commit::Close).await.expect_err("another's");
-        let refused = writer.commit(Commit::Close).await;
-        assert_eq!(refused, Err(WriteError::Changed), "{fault:?}");
-    }
-}
-
-/// A try without an answer, about which the bucket cannot be asked, makes it no more ours.
-#[tokio::test(start_paused = true)]
-async fn of_two_that_make_the_same_object_one_is_first_also_after_a_try_that_nothing_is_known_of() {
-    let desk = Desk::plain();
-    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
-    set_owner(&writer, 7).await;
-    put(&writer, 0, &"lock".into()).await;
-    desk.fails(&writer).await;
-    let uid = UID_HEADER;
-    desk.bucket().put_with(KEY, "lock", &[(uid.as_str(), "8")]);
-    let refused = writer.commit(Commit::Close).await;
-    assert_eq!(refused, Err(WriteError::Changed));
-}
-
 /// The store adds a header. Whether it is asked at once or at the next try, the metadata tells that the object is ours.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_adds_a_header_refuses_no_object_that_is_ours() {
@@ -143,39 +100,6 @@ async fn a_store_that_adds_a_header_refuses_no_object_that_is_ours() {
         };
         assert_eq!(committed, Ok(()), "asked: {is_asked}");
     }
-}
-
-/// Another writer has replaced the object, and gave it the same headers.
-#[tokio::test(start_paused = true)]
-async fn what_another_client_made_in_place_of_a_copy_is_not_taken_for_it() {
-    let desk = Desk::plain();
-    desk.bucket().put(KEY, "old!");
-    let writer = desk.change(KEY).await;
-    set_owner(&writer, 7).await;
-    let uid = UID_HEADER;
-    desk.bucket().put_with(KEY, "new!", &[(uid.as_str(), "7")]);
-    let refused = writer.commit(Commit::Close).await;
-    assert_eq!(refused, Err(WriteError::Changed));
-    assert_eq!(desk.object(KEY), Some("new!".into()));
-}
-
-/// A draft that is held open, and is completely in the bucket, does not preserve its object there.
-#[tokio::test(start_paused = true)]
-async fn what_another_client_deleted_can_be_made_anew() {
-    let desk = Desk::plain();
-    desk.write(KEY, &"before".into()).await;
-    let held = desk.change(KEY).await;
-    let there = desk.open(KEY, OpenMode::CreateNew).await.map(drop);
-    assert_eq!(there, Err(WriteError::Exists));
-    desk.bucket().delete(KEY);
-    desk.world.purge(KEY).await;
-    let writer = desk.open(KEY, OpenMode::CreateNew).await.expect("opened");
-    let again = desk.open(KEY, OpenMode::CreateNew).await.map(drop);
-    assert_eq!(again, Err(WriteError::Exists), "it is being written");
-    put(&writer, 0, &"after".into()).await;
-    writer.commit(Commit::Close).await.expect("it is new");
-    drop(held);
-    same(&desk.object(KEY).expect("there"), &"after".into());
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,78 +215,6 @@ async fn headers_outlive_a_restart() {
     assert_eq!(version.header(&UID_HEADER), Some("7"));
 }
 
-/// A handle goes on under the new key, for which the old key's version has no meaning.
-#[tokio::test(start_paused = true)]
-async fn a_renamed_object_of_a_bucket_that_keeps_versions_can_be_changed() {
-    let desk = Desk::plain();
-    let _ = desk.bucket().clone().with_versions();
-    let bytes = sample(1, PART / 2);
-    desk.bucket().put(KEY, bytes.clone());
-    let writer = desk.change(KEY).await;
-    let (from, to) = (valid(KEY), valid("folder/other"));
-    let renamed = desk.writers.rename(source(&desk), &from, &to).await;
-    renamed.expect("renamed");
-    same(&all(&writer).await, &bytes);
-    put(&writer, 3, &"patch".into()).await;
-    writer.commit(Commit::Close).await.expect("committed");
-    let truth = patched(&bytes, 3, b"patch");
-    same(&desk.object("folder/other").expect("there"), &truth);
-}
-
-/// A rename that must not replace is not sent twice. The copy whose answer was lost is found under the new key, which was free.
-#[tokio::test(start_paused = true)]
-async fn a_rename_that_replaces_nothing_finds_its_copy() {
-    let uid = UID_HEADER;
-    for (is_theirs, fault) in [(false, Fault::LoseAnswer), (true, down()), (false, down())] {
-        let desk = Desk::plain();
-        desk.bucket().put_with(KEY, "old", &[(uid.as_str(), "7")]);
-        let (from, to) = (valid(KEY), valid("folder/other"));
-        // Both keys are looked at; then the object is copied.
-        for faults in [
-            vec![],
-            vec![],
-            vec![Fault::Latency(engine::secs(1)), fault.clone()],
-        ] {
-            desk.bucket().fail_next(faults);
-        }
-        let rename = desk.writers.rename_over(source(&desk), &from, &to, true);
-        let meanwhile = async {
-            until(|| desk.bucket().count("copy") == 1).await;
-            if is_theirs {
-                let theirs = [(uid.as_str(), "8")];
-                desk.bucket().put_with("folder/other", "old", &theirs);
-            }
-        };
-        let (renamed, ()) = tokio::join!(rename, meanwhile);
-        let is_made = fault == Fault::LoseAnswer;
-        assert_eq!(renamed.is_ok(), is_made, "{fault:?} {is_theirs}");
-        assert_eq!(desk.object(KEY).is_some(), !is_made);
-        let is_there = desk.object("folder/other").is_some();
-        assert_eq!(is_there, is_made || is_theirs);
-    }
-}
-
-/// An object written under the old key during the rename is not deleted with it.
-#[tokio::test(start_paused = true)]
-async fn what_is_written_while_it_is_renamed_stays() {
-    let desk = Desk::plain();
-    desk.bucket().put(KEY, "old");
-    let (from, to) = (valid(KEY), valid("folder/other"));
-    // The source is looked at and copied; then the answer to the copy comes late.
-    for faults in [vec![], vec![], vec![Fault::Latency(engine::secs(1))]] {
-        desk.bucket().fail_next(faults);
-    }
-    let renamed = desk.writers.rename(source(&desk), &from, &to);
-    let meanwhile = async {
-        until(|| desk.object("folder/other").is_some()).await;
-        desk.bucket().put(KEY, "new");
-    };
-    let (renamed, ()) = tokio::join!(renamed, meanwhile);
-    assert_eq!(renamed, Err(WriteError::Changed));
-    assert_eq!(desk.object(KEY), Some("new".into()));
-    assert_eq!(desk.object("folder/other"), Some("old".into()));
-}
-
 /// Tags without meaning (KMS): the earlier object, of the same length and number of parts, is not the draft.
 #[tokio::test(start_paused = true)]
 async fn what_was_there_before_is_not_taken_for_ours() {
@@ -415,32 +267,4 @@ async fn what_was_there_before_is_not_taken_for_ours_by_the_next_process() {
     let settled = tokio::time::timeout(engine::secs(3600), again.writers.settled());
     settled.await.expect("it is completed");
     same(&again.object(KEY).expect("there"), &bytes);
-}
-
-/// A program that goes on writing to a file does not block its rename.
-#[tokio::test(start_paused = true)]
-async fn what_is_written_without_end_can_be_renamed() {
-    let desk = Desk::plain();
-    let writer = desk.create(KEY).await;
-    put(&writer, 0, &"begun".into()).await;
-    // Of a file that is in the bucket already.
-    writer.commit(Commit::Close).await.expect("committed");
-    put(&writer, 0, &"on and on".into()).await;
-    let latency = Duration::from_millis(100);
-    desk.bucket().set_faults([Fault::Latency(latency)]);
-    let writes = async {
-        loop {
-            put(&writer, 0, &"on and on".into()).await;
-            tokio::time::sleep(latency / 10).await;
-        }
-    };
-    let (from, to) = (valid(KEY), valid("folder/other"));
-    let renamed = tokio::select! {
-        renamed = desk.writers.rename(source(&desk), &from, &to) => renamed,
-        () = writes => unreachable!("it has no end"),
-        () = tokio::time::sleep(engine::secs(60)) => panic!("it takes too long"),
-    };
-    renamed.expect("renamed");
-    assert_eq!(desk.object(KEY), None);
-    assert_eq!(desk.object("folder/other"), Some("on and on".into()));
 }

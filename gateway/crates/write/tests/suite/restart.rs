@@ -1,14 +1,16 @@
 //! The machine is switched off, or the process killed, and started again: the promised objects are there as they were
 //! promised, and nothing else.
 
+mod replaced;
 mod unread;
+mod unsynced;
 
 use bytes::Bytes;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
 use tidegate_write::{OpenMode, Progress, Settings, SpoolReading, Stage, WritePath, Writers};
 
-use crate::support::engine::{self, same, sample, valid};
+use crate::support::engine::{self, same, sample};
 use crate::support::spool::{Desk, PART, Terms, copy_of, down, patched, put, source, until};
 
 const KEY: &str = "folder/object";
@@ -139,217 +141,6 @@ async fn what_was_promised_before_a_restart_is_counted_until_it_is_in_the_bucket
     assert_eq!(again.writers.resumed(), None);
     let pending = again.writers.pending();
     assert_eq!((pending.len(), pending[0].stage), (1, Stage::Refused));
-}
-
-/// A closed draft waits for the bucket, and a writer opens it to be replaced: a crash finds the closed draft until the
-/// writer's own bytes are promised.
-#[tokio::test(start_paused = true)]
-async fn what_was_closed_is_there_until_what_replaces_it_is_promised() {
-    for (length, step) in [100, 5 * PART + 100]
-        .into_iter()
-        .flat_map(|it| [(it, "cut"), (it, "written"), (it, "synced"), (it, "closed")])
-    {
-        let desk = Desk::new(Terms::background());
-        desk.bucket().put(KEY, "before");
-        let (first, second) = (sample(1, length), sample(2, length + 300));
-        let writer = desk.create(KEY).await;
-        put(&writer, 0, &first).await;
-        // Its parts are sent, and aborted in the end.
-        until(|| desk.bucket().count("part") as u64 == length / PART).await;
-        desk.bucket().set_faults([down()]);
-        writer.commit(desk.commit).await.expect("promised");
-        drop(writer);
-        let writer = desk.create(KEY).await;
-        if step != "cut" {
-            put(&writer, 0, &second).await;
-        }
-        match step {
-            "synced" => writer.sync().await.expect("durable"),
-            "closed" => writer.commit(desk.commit).await.expect("promised"),
-            _ => {}
-        }
-        let again = desk.switched_off([writer], &Terms::background()).await;
-        again.bucket().set_faults([]);
-        again.writers.settled().await;
-        let promised = match step {
-            "cut" | "written" => &first,
-            _ => &second,
-        };
-        println!("{length} bytes, {step}");
-        same(&again.object(KEY).expect("there"), promised);
-        until(|| again.writers.spooled().0 == 0).await;
-    }
-}
-
-/// The same without a crash: the replacement is published once, and nothing of the earlier draft is left.
-#[tokio::test(start_paused = true)]
-async fn what_was_replaced_before_it_was_published_is_not() {
-    for closes in [true, false] {
-        let desk = Desk::new(Terms::background());
-        desk.bucket().set_faults([down()]);
-        let mut truth = Bytes::new();
-        for round in 1..4 {
-            truth = sample(round, 3 * PART * u64::from(round == 2) + 100 * round);
-            let writer = desk.create(KEY).await;
-            put(&writer, 0, &truth).await;
-            if closes {
-                writer.commit(desk.commit).await.expect("promised");
-            } else {
-                writer.sync().await.expect("durable");
-            }
-        }
-        desk.bucket().set_faults([]);
-        desk.writers.settled().await;
-        same(&desk.object(KEY).expect("there"), &truth);
-        until(|| desk.writers.spooled().0 == 0).await;
-        until(|| desk.bucket().uploads_under_way().is_empty()).await;
-        let again = desk.switched_off([], &Terms::background()).await;
-        assert!(again.writers.pending().is_empty());
-    }
-}
-
-/// Unsynced bytes of one process are lost with it: a sync by the next process does not bring them back, as zeros, in
-/// place of the object's bytes.
-#[tokio::test(start_paused = true)]
-async fn what_was_not_synced_stays_gone_over_two_restarts() {
-    let base = sample(1, 10 * PART);
-    let desk = Desk::new(Terms::background());
-    desk.bucket().put(KEY, base.clone());
-    let writer = desk.change(KEY).await;
-    put(&writer, 5000, &sample(2, 1000)).await;
-    writer.sync().await.expect("durable");
-    put(&writer, 1000, &sample(3, 1000)).await;
-    writer.truncate(9000).await.expect("cut");
-    desk.bucket().set_faults([down()]);
-    let second = desk.switched_off([writer], &Terms::background()).await;
-    let writer = second.writers.find(source(&second), &valid(KEY));
-    let writer = writer.expect("it was promised");
-    put(&writer, 0, &"second".into()).await;
-    writer.sync().await.expect("durable");
-    let third = second.switched_off([writer], &Terms::background()).await;
-    third.bucket().set_faults([]);
-    third.writers.settled().await;
-    let mut truth = base.slice(..9000).to_vec();
-    truth[5000..6000].copy_from_slice(&sample(2, 1000));
-    truth[..6].copy_from_slice(b"second");
-    same(&third.object(KEY).expect("there"), &truth.into());
-}
-
-/// A file has a length that no sync has made durable, and bytes before it that are not durable either.
-#[tokio::test(start_paused = true)]
-async fn no_zeros_come_in_place_of_bytes_that_were_not_synced() {
-    for (synced, appended, length) in [
-        (500, 300, 700),
-        (500, 300, 2000),
-        (500, 0, 2000),
-        (3 * PART, 5 * PART, 7 * PART),
-        (2 << 20, 3 << 20, 6 << 20),
-    ] {
-        let terms = Terms::background();
-        let desk = Desk::new(terms);
-        desk.bucket().set_faults([down()]);
-        let bytes = sample(1, synced);
-        let writer = desk.create(KEY).await;
-        put(&writer, 0, &bytes).await;
-        writer.sync().await.expect("durable");
-        put(&writer, synced, &sample(2, appended)).await;
-        writer.truncate(length).await.expect("another length");
-        let again = desk.switched_off([writer], &Terms::background()).await;
-        again.bucket().set_faults([]);
-        again.writers.settled().await;
-        same(&again.object(KEY).expect("there"), &bytes);
-    }
-}
-
-/// Zeros at the end that a program has made there are no bytes that were lost.
-#[tokio::test(start_paused = true)]
-async fn an_end_that_was_made_zero_keeps_the_length() {
-    let desk = Desk::new(Terms::background());
-    desk.bucket().set_faults([down()]);
-    let bytes = sample(1, 500);
-    let writer = desk.create(KEY).await;
-    put(&writer, 0, &bytes).await;
-    writer.sync().await.expect("durable");
-    let zeroed = writer.zero(ByteRange::new(400, 500)).await;
-    zeroed.expect("zero");
-    let again = desk.switched_off([writer], &Terms::background()).await;
-    again.bucket().set_faults([]);
-    again.writers.settled().await;
-    same(
-        &again.object(KEY).expect("there"),
-        &patched(&bytes, 400, &[0; 100]),
-    );
-}
-
-/// The disk had kept the journal of a draft that was published: the next draft of its object counts alone, and on its own
-/// condition.
-#[tokio::test(start_paused = true)]
-async fn of_two_drafts_of_one_object_the_later_counts() {
-    for (n, how) in (0..16).flat_map(|n| [(n, OpenMode::Create), (n, OpenMode::Change)]) {
-        let desk = Desk::new(Terms::background());
-        desk.bucket().set_faults([down()]);
-        desk.write(KEY, &"first".into()).await;
-        let earlier = copy_of(&desk.spool);
-        desk.bucket().set_faults([]);
-        desk.writers.settled().await;
-        let writer = desk.open(KEY, how).await.expect("opened");
-        put(&writer, 0, &"SECOND".into()).await;
-        put(&writer, 1 << 20, &"end".into()).await;
-        desk.bucket().set_faults([down()]);
-        writer.commit(desk.commit).await.expect("promised");
-        let found = copy_of(&desk.spool);
-        for (number, entry) in std::fs::read_dir(&earlier).expect("readable").enumerate() {
-            let path = entry.expect("an entry").path();
-            if path.extension().is_some_and(|it| it == "journal") {
-                // The names decide which is found first.
-                let name = format!("{n:08x}{number:08x}.journal");
-                std::fs::copy(path, found.path().join(name)).expect("copied");
-            }
-        }
-        if how == OpenMode::Change {
-            desk.bucket().put(KEY, "of another");
-        }
-        let terms = Terms::background();
-        let again = desk.started_again(found, [writer], &terms).await;
-        again.bucket().set_faults([]);
-        again.writers.settled().await;
-        let pending = again.writers.pending();
-        let refused = Vec::from_iter(pending.iter().map(|it| it.stage));
-        match how {
-            OpenMode::Change => {
-                assert_eq!(again.object(KEY), Some("of another".into()));
-                assert_eq!(refused, [Stage::Refused]);
-            }
-            _ => {
-                let bytes = patched(&"SECOND".into(), 1 << 20, b"end");
-                same(&again.object(KEY).expect("there"), &bytes);
-                assert_eq!(refused, []);
-            }
-        }
-        let third = again.switched_off([], &Terms::background()).await;
-        third.writers.settled().await;
-        assert_ne!(third.object(KEY), Some("first".into()));
-        assert_eq!(third.writers.left_alone(), 0);
-    }
-}
-
-/// Bytes that were not synced, of a small object that is in its journal alone.
-#[tokio::test(start_paused = true)]
-async fn a_small_object_outlives_two_restarts() {
-    let desk = Desk::new(Terms::background());
-    desk.bucket().set_faults([down()]);
-    let writer = desk.create(KEY).await;
-    writer.sync().await.expect("durable");
-    put(&writer, 0, &sample(1, 500)).await;
-    let second = desk.switched_off([writer], &Terms::background()).await;
-    let writer = second.writers.find(source(&second), &valid(KEY));
-    let writer = writer.expect("it was promised");
-    put(&writer, 0, &sample(2, 100)).await;
-    writer.sync().await.expect("durable");
-    let third = second.switched_off([writer], &Terms::background()).await;
-    third.bucket().set_faults([]);
-    third.writers.settled().await;
-    same(&third.object(KEY).expect("there"), &sample(2, 100));
 }
 
 /// A log that is synced line by line, and stays open for weeks.

@@ -6,14 +6,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
-use tidegate_plan::ByteRange;
 use tidegate_plan::attributes::UID_HEADER;
 use tidegate_plan::profile::DiskUse;
+use tidegate_write::WriteError;
 use tidegate_write::{Commit, OpenMode};
-use tidegate_write::{WriteError, Writer};
 
 use crate::support::engine::{MIB, Setup, pass, same, sample, secs, settle, valid};
 use crate::support::spool::{Desk, PART, Terms, down, patched, put, set_owner, source, until};
+
+mod staging;
 
 const KEY: &str = "folder/object";
 const OTHER: &str = "folder/other";
@@ -163,58 +164,6 @@ async fn a_store_that_forgets_every_upload_is_not_asked_without_end() {
         .await
         .expect("it keeps them now");
     same(&desk.object(KEY).expect("there"), &bytes);
-}
-
-/// A draft goes to a staging key, and is then cut to nothing.
-#[tokio::test]
-async fn what_is_empty_in_the_end_needs_no_hidden_key() {
-    let desk = Desk::new(Terms {
-        size: 20 * PART,
-        ..Terms::default()
-    });
-    let writer = desk.create(KEY).await;
-    back_and_forth(&desk, &writer).await;
-    writer.truncate(0).await.expect("cut");
-    writer.commit(Commit::Close).await.expect("committed");
-    assert_eq!(desk.object(KEY), Some(Bytes::new()));
-    drop(writer);
-    until(|| desk.bucket().keys() == [KEY]).await;
-    until(|| desk.bucket().uploads_under_way().is_empty()).await;
-}
-
-/// Writes in an order that makes the draft use a staging key and read back from it.
-async fn back_and_forth(desk: &Desk, writer: &Writer) {
-    put(writer, 0, &sample(1, 14 * PART)).await;
-    until(|| desk.bucket().count("part") == 14).await;
-    for round in 0..30 {
-        let at = (round * 37 % 100) * PART + 13;
-        put(writer, at, &sample(round, PART + 100)).await;
-    }
-}
-
-/// The process ends after it has completed the staging key, without a promise to its writer.
-#[tokio::test(start_paused = true)]
-async fn a_hidden_object_is_not_left_behind_by_a_process_that_ends() {
-    let terms = || Terms {
-        size: 20 * PART,
-        ..Terms::default()
-    };
-    let desk = Desk::new(terms());
-    let writer = desk.create(KEY).await;
-    put(&writer, 0, &sample(1, 14 * PART)).await;
-    until(|| desk.bucket().count("part") == 14).await;
-    put(&writer, 7 * PART, &"patch".into()).await;
-    put(&writer, 14 * PART, &sample(2, 20 * PART)).await;
-    settle().await;
-    desk.bucket()
-        .fail_from("complete", [Fault::LoseAnswer], [down()]);
-    let back = ByteRange::new(5 * PART, 6 * PART);
-    assert!(writer.read_at(back).await.is_err());
-    let is_hidden = |key: &String| key.contains(".tidegate-");
-    assert!(desk.bucket().keys().iter().any(is_hidden), "completed");
-    let again = desk.switched_off([writer], &terms()).await;
-    again.bucket().set_faults([]);
-    until(|| again.bucket().keys().is_empty()).await;
 }
 
 /// Another writer has made the same object first: nothing is left to complete, and the upload is aborted.
