@@ -63,6 +63,12 @@ impl Most {
         let is_for = |kind| kind == Kind::Background;
         Self { is_for, ..self }
     }
+
+    /// Returns a bound for `close` alone.
+    const fn with_close(self) -> Self {
+        let is_for = |kind| kind == Kind::Close;
+        Self { is_for, ..self }
+    }
 }
 
 /// Returns a bound that holds on any machine: the run fails above it.
