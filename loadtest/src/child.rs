@@ -153,15 +153,16 @@ pub fn free_addr() -> SocketAddr {
     ports::free_addr()
 }
 
-/// Finds a program: first by the environment variable `env`, then in `PATH`, then in [`tools_dir`].
+/// Finds a program: first by the environment variable `env`, then in [`tools_dir`], then in `PATH`.
 #[must_use]
 pub fn find_program(env: &str, names: &[&str]) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(env) {
         return Some(path.into());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(tools_dir())
+    let built = tools_dir().into_iter();
+    built
+        .chain(std::env::split_paths(&path))
         .flat_map(|dir| names.iter().map(move |name| dir.join(name)))
         .find(|file| file.is_file())
 }
