@@ -1,4 +1,4 @@
-//! What a supervisor is told of mounts. The tests need root and /dev/fuse.
+//! The messages to a supervisor about mounts. The tests need root and /dev/fuse.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -53,21 +53,17 @@ struct Most {
     of: fn(&Run) -> f64,
     most: f64,
     weight: Weight,
-    /// Whether it is a bound for this mount.
-    is_for: fn(Kind) -> bool,
+    /// The only mount that it is a bound for, if it is not one for all.
+    only: Option<Kind>,
 }
 
 impl Most {
-    /// Returns a bound for `background` alone.
-    const fn in_the_background(self) -> Self {
-        let is_for = |kind| kind == Kind::Background;
-        Self { is_for, ..self }
-    }
-
-    /// Returns a bound for `close` alone.
-    const fn with_close(self) -> Self {
-        let is_for = |kind| kind == Kind::Close;
-        Self { is_for, ..self }
+    /// Returns a bound for this mount alone.
+    const fn only_for(self, kind: Kind) -> Self {
+        Self {
+            only: Some(kind),
+            ..self
+        }
     }
 }
 
@@ -78,7 +74,7 @@ const fn most(what: &'static str, of: fn(&Run) -> f64, most: f64) -> Most {
         of,
         most,
         weight: Weight::Correctness,
-        is_for: |_| true,
+        only: None,
     }
 }
 
@@ -89,7 +85,7 @@ const fn aim(what: &'static str, of: fn(&Run) -> f64, most: f64) -> Most {
         of,
         most,
         weight: Weight::Speed,
-        is_for: |_| true,
+        only: None,
     }
 }
 
@@ -144,7 +140,11 @@ fn judge(play: &Play, runs: &[Run], report: &mut Report) {
             run.wrong as f64,
             Target::AtMost(0.0),
         );
-        for bound in play.targets.iter().filter(|one| (one.is_for)(run.kind)) {
+        for bound in play
+            .targets
+            .iter()
+            .filter(|one| one.only.is_none_or(|kind| kind == run.kind))
+        {
             let (what, found) = (format!("{place}: {}", bound.what), (bound.of)(run));
             report.check(what, found, Target::AtMost(bound.most), bound.weight);
         }

@@ -57,15 +57,16 @@ pub mod written;
 pub use budget::Budget;
 pub use error::Error;
 pub use fetch::Assists;
+pub use fetch::flight::Piece;
 pub use invalidate::change_observer::ChangeObserver;
 pub use invalidate::subscribers::{
     InvalidationSubscriber, PurgeKind, RenamedFolder, RenamedObject, Scope,
 };
+pub use object::Object;
 pub use object::coverage::Coverage;
 pub use object::reader::Reader;
 pub use object::stat::{self, Stat};
 pub use object::streams::{self, StreamGuard, StreamKind, Streams};
-pub use object::{HeldBytes, Object};
 pub use open::outcome::{ForwardReason, OpenOutcome};
 pub use open::{Open, records};
 pub use read_context::{EventCoverage, ReadContext, SubscriptionProof};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use crate::fetch::FIRST_REQUEST;
+use crate::fetch::flight::Piece;
 use crate::fetch::options::FetchOptions;
 use crate::open::outcome::OpenOutcome;
 use tidegate_cache::ChunkKey;
@@ -32,21 +31,10 @@ pub struct Object {
     pub(crate) outcome: OpenOutcome,
 }
 
-/// Bytes that memory held.
-#[derive(Debug)]
-pub struct HeldBytes {
-    /// The bytes.
-    pub bytes: Bytes,
-    /// The bytes of memory that they keep alive: the size of the buffer from which they were cut.
-    pub keeps: usize,
-}
-
-impl HeldBytes {
-    /// The most bytes of memory that they keep alive.
-    pub const MAX: u64 = FIRST_REQUEST;
-}
-
 impl Object {
+    /// The most bytes of memory that what [`Object::held`] returns keeps alive.
+    pub const MAX_HELD: u64 = FIRST_REQUEST;
+
     /// Returns the version this object was opened on.
     #[must_use]
     pub fn version(&self) -> &Arc<Version> {
@@ -105,27 +93,25 @@ impl Object {
     /// Returns `range`, which must lie within the version's size, if it needs no reader: it is part of one chunk, memory
     /// holds it, and the object is too small to be read ahead. Otherwise a reader has it.
     #[must_use]
-    pub fn held(&self, range: ByteRange) -> Option<HeldBytes> {
+    pub fn held(&self, range: ByteRange) -> Option<Piece> {
         let core = &self.pinned.core;
-        let (index, start) = (core.geometry.index(range.start), range.start);
-        let ends_here = range.end <= core.geometry.start(index) + core.geometry.chunk();
-        if self.version().size > FIRST_REQUEST || range.is_empty() || !ends_here {
+        let span = core.geometry.span(range);
+        if self.version().size > FIRST_REQUEST || span.len() != 1 {
             return None;
         }
         let whole = core.chunks.get_held(&ChunkKey {
             version: self.id(),
-            index,
+            index: span.start,
         })?;
-        let offset = usize::try_from(start - core.geometry.start(index)).ok()?;
-        let end = offset + usize::try_from(range.len()).ok()?;
-        if end > whole.len() {
+        let offset = usize::try_from(range.start - core.geometry.start(span.start)).ok()?;
+        let len = usize::try_from(range.len()).ok()?;
+        if offset + len > whole.len() {
             return None;
         }
         core.count_delivered(range.len());
-        Some(HeldBytes {
-            bytes: whole.slice(offset..end),
-            keeps: whole.len(),
-        })
+        let mut piece = Piece::of(&whole, offset);
+        piece.bytes.truncate(len);
+        Some(piece)
     }
 
     /// Returns the same object for a background reader, without read-ahead.

@@ -76,6 +76,12 @@ impl Readiness {
 }
 
 impl Readiness {
+    fn of(&self, origin: OriginId) -> Option<Arc<Probed>> {
+        let origins = self.origins.load();
+        let own = origins.iter().find(|one| one.origin.id() == origin);
+        own.cloned()
+    }
+
     /// Returns whether the origin has answered any request within `stands`; if it has not, probes it. A probe that failed
     /// within `stands` is not repeated.
     pub(super) async fn reachable(
@@ -83,20 +89,16 @@ impl Readiness {
         origin: OriginId,
         stands: Duration,
     ) -> Result<(), OriginError> {
-        let origins = self.origins.load_full();
-        match origins.iter().find(|one| one.origin.id() == origin) {
+        match self.of(origin) {
             Some(probed) => probed.reachable(stands).await,
             None => Ok(()),
         }
     }
-}
 
-impl Readiness {
     /// Does the same for an open that may come, unless a probe is under way. It leaves no failure behind: the open, if it
     /// comes, probes for itself.
     pub(super) async fn reach_ahead(&self, origin: OriginId, stands: Duration) {
-        let origins = self.origins.load_full();
-        if let Some(probed) = origins.iter().find(|one| one.origin.id() == origin) {
+        if let Some(probed) = self.of(origin) {
             probed.reach_ahead(stands).await;
         }
     }

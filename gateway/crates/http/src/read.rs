@@ -34,7 +34,7 @@ use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
 use crate::{Frontend, RouteState, find_route};
 use tidegate_access::without_signature;
-use tidegate_engine::{Error, HeldBytes, Object, Open};
+use tidegate_engine::{Error, Object, Open};
 use tidegate_plan::precondition::{self, Decision, Validators};
 use tidegate_plan::{ByteRange, Client};
 use tidegate_socket::Peer;
@@ -242,7 +242,7 @@ impl Frontend {
     /// Returns a range that memory holds and that needs no reader, if clients have room for it.
     fn held_content(&self, object: &Object, range: ByteRange) -> Option<Content> {
         // If clients hold so much that these bytes do not fit, they are read in pieces.
-        if self.tracer.is_some() || !self.client_memory.fits(HeldBytes::MAX) {
+        if self.tracer.is_some() || !self.client_memory.fits(Object::MAX_HELD) {
             return None;
         }
         let held = object.held(range)?;

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 
 use super::files::Folder;
-use super::places::Recipe;
+use super::places::{Kind, Recipe};
 use super::{Play, Step, aim, most, step};
 use crate::pattern::Pattern;
 
@@ -72,16 +72,16 @@ pub(super) const DAY: Play = Play {
     after: |_| after(),
     targets: &[
         most("GET", |run| run.asked.get as f64, 10.0),
-        most("LIST", |run| run.asked.list as f64, 12.0).in_the_background(),
+        most("LIST", |run| run.asked.list as f64, 12.0).only_for(Kind::Background),
         // Each file waits for its PUT. A slow machine takes several times the `negative_ttl` of a second, after which a missing
         // name may be there, and its folder is listed again.
-        aim("LIST", |run| run.asked.list as f64, 12.0).with_close(),
+        aim("LIST", |run| run.asked.list as f64, 12.0).only_for(Kind::Close),
         most(
             "LIST, once a second at most",
             |run| run.asked.list as f64,
             60.0,
         )
-        .with_close(),
+        .only_for(Kind::Close),
         most("MB fetched", |run| run.asked.bytes as f64 / 1e6, 1.0),
     ],
 };

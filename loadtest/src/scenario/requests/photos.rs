@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use super::files::Folder;
-use super::places::Recipe;
+use super::places::{Kind, Recipe};
 use super::{Play, most, step};
 use crate::pattern::Pattern;
 
@@ -40,7 +40,7 @@ pub(super) const UPLOAD: Play = Play {
     ],
     after: |count| there(count).into_iter().chain(made(count)).collect(),
     targets: &[
-        most("HEAD", |run| run.of(UPLOADING).head as f64, 0.0).in_the_background(),
+        most("HEAD", |run| run.of(UPLOADING).head as f64, 0.0).only_for(Kind::Background),
         // More than an answer in each `probe` proves already.
         most(
             "needless probes of the bucket",
@@ -58,7 +58,7 @@ pub(super) const UPLOAD: Play = Play {
             |run| run.of(UPLOADING).list as f64 / run.count as f64,
             1.0,
         )
-        .in_the_background(),
+        .only_for(Kind::Background),
         // The recipe of `close` forgets after its `negative_ttl` of a second that a name is free: another server may have
         // taken it. Missing names are then asked for by themselves, until that costs as many requests as the month's pages,
         // which are listed instead (ADR 0032).

@@ -69,10 +69,11 @@ pub(crate) struct FlightPosition {
 
 /// Bytes cut from a buffer.
 #[derive(Debug)]
-pub(crate) struct Piece {
-    pub(crate) bytes: Bytes,
+pub struct Piece {
+    /// The bytes.
+    pub bytes: Bytes,
     /// The length of the whole buffer, which the bytes keep alive.
-    pub(crate) keeps: usize,
+    pub keeps: usize,
 }
 
 impl Piece {

@@ -15,23 +15,6 @@ use crate::support::*;
 
 mod window;
 
-/// Builds the profile `stream` on a bucket 20 ms away, with `rate` bytes a second on each
-/// connection.
-fn far(size: u64, rate: u64, change: impl FnOnce(&mut Setup)) -> (World, Bytes) {
-    let mut setup = Setup {
-        profile: Profile::stream(),
-        ..Setup::default()
-    };
-    change(&mut setup);
-    let world = setup.build();
-    let bytes = sample(1, size);
-    world.bucket.put(KEY, bytes.clone());
-    world
-        .bucket
-        .set_faults([Fault::Latency(Duration::from_millis(20)), Fault::Rate(rate)]);
-    (world, bytes)
-}
-
 /// Reads to the end at `rate` bytes a second, as a player does.
 async fn play(mut reader: Reader, rate: u64) -> Bytes {
     let (mut bytes, began) = (Vec::new(), Instant::now());

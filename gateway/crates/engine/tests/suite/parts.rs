@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_engine::{Object, Open};
 use tidegate_origin::fake::Fault;
-use tidegate_plan::{ByteRange, Client, Profile, RangeSpec};
+use tidegate_plan::{ByteRange, Client, RangeSpec};
 use tokio::time::Instant;
 
 use crate::support::*;
@@ -31,21 +31,11 @@ async fn library(size: u64, rate: u64) -> Library {
 }
 
 async fn library_of(size: u64, rate: u64, budget: u64) -> Library {
-    let setup = Setup {
-        profile: Profile {
-            read_ahead: 64 * MIB,
-            streams: 4,
-            ..Profile::stream()
-        },
-        budget,
-        ..Setup::default()
-    };
-    let world = setup.build();
-    let bytes = sample(1, size);
-    world.bucket.put(KEY, bytes.clone());
-    world
-        .bucket
-        .set_faults([Fault::Latency(Duration::from_millis(20)), Fault::Rate(rate)]);
+    let (world, bytes) = far(size, rate, |setup| {
+        setup.profile.read_ahead = 64 * MIB;
+        setup.profile.streams = 4;
+        setup.budget = budget;
+    });
     let object = world.open(KEY, Open::default()).await.expect("opened");
     Library {
         world,
@@ -144,7 +134,7 @@ async fn a_book_at_the_pace_of_a_player_costs_a_request_for_each_four_mebibytes(
     }
 }
 
-/// What was read before says nothing of what a program wants that goes back.
+/// A program that goes back has not proved that it reads on from there.
 #[tokio::test(start_paused = true)]
 async fn a_seek_back_over_what_no_tier_has_costs_a_chunk() {
     let library = library(40 * MIB, FAR).await;

@@ -19,16 +19,7 @@ const FAILURES: [OriginError; 2] = [OriginError::Unavailable("down"), OriginErro
 /// Builds an object that was read before and lies on disk only. The bucket is 20 ms away and yields 20 MiB/s a
 /// connection. Its counters start after the first read.
 async fn on_disk(size: u64) -> (World, Bytes) {
-    let setup = Setup {
-        profile: Profile::stream(),
-        ..Setup::default()
-    };
-    let world = setup.build();
-    let bytes = sample(1, size);
-    world.bucket.put(KEY, bytes.clone());
-    world
-        .bucket
-        .set_faults([Fault::Latency(LATENCY), Fault::Rate(20 * MIB)]);
+    let (world, bytes) = far(size, 20 * MIB, |_| {});
     same(&world.read(KEY).await.expect("read"), &bytes);
     settle().await;
     // After this, cursors and their chunks are gone.

@@ -10,6 +10,7 @@ use tidegate_engine::{
     Assists, Budget, Clock, EncodingTimes, Engine, Error, Object, Open, Parts, ReadContext, Reader,
 };
 use tidegate_engine::{PurgeKind, Scope};
+use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, Metrics, Origin, Settings, stack};
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tokio::time::Instant;
@@ -291,4 +292,21 @@ pub(crate) async fn collect_until_error(reader: &mut Reader) -> (Vec<u8>, Option
         }
     }
     (bytes, None)
+}
+
+/// Builds the profile `stream` on a bucket 20 ms away, with `rate` bytes a second on each
+/// connection.
+pub(crate) fn far(size: u64, rate: u64, change: impl FnOnce(&mut Setup)) -> (World, Bytes) {
+    let mut setup = Setup {
+        profile: Profile::stream(),
+        ..Setup::default()
+    };
+    change(&mut setup);
+    let world = setup.build();
+    let bytes = sample(1, size);
+    world.bucket.put(KEY, bytes.clone());
+    world
+        .bucket
+        .set_faults([Fault::Latency(Duration::from_millis(20)), Fault::Rate(rate)]);
+    (world, bytes)
 }

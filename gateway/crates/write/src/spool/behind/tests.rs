@@ -53,11 +53,11 @@ fn one_sees_to_it_and_all_are_written_in_order() {
         behind.push(block(n), Bytes::from(vec![n as u8; 4096]));
     }
     assert!(behind.wants_tending());
-    assert!(!behind.wants_tending(), "somebody does");
+    assert!(!behind.wants_tending(), "a task tends it");
     behind.tend(write);
     assert_eq!(*disk.written.borrow(), [3, 1, 2]);
     behind.push(block(4), Bytes::from(vec![4; 4096]));
-    assert!(behind.wants_tending(), "nobody does any more");
+    assert!(behind.wants_tending(), "no task tends it any more");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn what_is_being_written_is_waited_for_and_no_more_is() {
     std::thread::scope(|threads| {
         threads.spawn(|| {
             behind.tend(|range, _| {
-                begin.send(()).expect("somebody waits");
+                begin.send(()).expect("the task waits");
                 ended.lock().expect("sound").recv().expect("it ends");
                 written.lock().expect("sound").push(range);
                 Ok(())
