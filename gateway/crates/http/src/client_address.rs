@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{FORWARDED, VIA};
 use http::{HeaderMap, HeaderName};
 
+use crate::request::has_header;
 use tidegate_plan::Network;
 use tidegate_socket::Peer;
 
@@ -86,7 +87,7 @@ pub fn client_address(
     trusted: &[Network],
 ) -> ClientAddress {
     let found = |counted, source| ClientAddress { counted, source };
-    if !headers.contains_key(&FORWARDED_FOR) {
+    if !has_header(headers, FORWARDED_FOR.as_str()) {
         return found(peer, AddressSource::Peer);
     }
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
@@ -94,7 +95,7 @@ pub fn client_address(
         return found(peer, AddressSource::Proxy);
     }
     let mut last = peer;
-    for value in headers.get_all(&FORWARDED_FOR).iter().rev() {
+    for value in headers.get_all(FORWARDED_FOR).iter().rev() {
         for hop in value.as_bytes().rsplit(|byte| *byte == b',') {
             let Some(address) = read_hop(hop) else {
                 return found(last, AddressSource::Proxy);

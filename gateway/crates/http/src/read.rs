@@ -30,7 +30,7 @@ use crate::body::multipart::Multipart;
 use crate::cache_status::{CacheResult, CachedPart};
 use crate::client_address::ClientAddress;
 use crate::reply::{Reply, cors, options, timing};
-use crate::request::{ObjectRequest, OpenedObject};
+use crate::request::{ObjectRequest, OpenedObject, has_header};
 use crate::request_error::RequestError;
 use crate::{Frontend, RouteState, find_route};
 use tidegate_access::without_signature;
@@ -44,7 +44,7 @@ use tidegate_telemetry::trace::{self, Kind};
 const MAX_ATTEMPTS: u32 = 3;
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
-const TIMING_REQUEST_HEADER: HeaderName = HeaderName::from_static("tidegate-timing");
+const TIMING_REQUEST_HEADER: &str = "tidegate-timing";
 
 impl Frontend {
     /// Answers one request that does not write, of the client with this address at the other end of `peer`.
@@ -118,7 +118,7 @@ impl Frontend {
                 .then(|| precondition::requested_ranges(&parts.headers))
                 .flatten(),
             started,
-            wants_timing: parts.headers.contains_key(&TIMING_REQUEST_HEADER)
+            wants_timing: has_header(&parts.headers, TIMING_REQUEST_HEADER)
                 && self.settings.load().settings.server_timing,
             client,
         };

@@ -74,6 +74,12 @@ impl OpenedObject {
     }
 }
 
+/// Returns whether a request has a header of this name, in small letters. Once through the few that it has costs less than a
+/// look-up, which hashes the name.
+pub(crate) fn has_header(headers: &HeaderMap, wanted: &str) -> bool {
+    headers.keys().any(|name| name.as_str() == wanted)
+}
+
 /// Returns the requested host: from the target if it names one (RFC 9112, 3.2.2), else from `Host`,
 /// which HTTP/1.1 demands exactly once. It may be empty, but not malformed, even if the target names a host.
 pub(crate) fn host(parts: &Parts) -> Result<&str, RequestError> {
