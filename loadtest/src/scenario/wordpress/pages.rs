@@ -61,7 +61,7 @@ struct Place {
     posts: [Vec<u64>; 2],
 }
 
-/// Publishes both pages on each site, empties its caches, and loads the pages, cold and warm; also from `rclone serve`
+/// Publishes both pages on each site, empties its caches, and loads the pages, cold and warm; also from other servers
 /// behind nginx.
 pub(super) async fn run(
     context: &Context,
@@ -114,37 +114,43 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Starts `rclone serve` with the local site's uploads in its bucket, as another server of that site.
+/// Starts other servers of the local site's uploads, behind an nginx each.
 async fn serve(
     context: &Context,
     stages: &[Stage],
     places: &mut Vec<Place>,
     report: &mut Report,
-) -> Option<Served> {
-    let local = stages.iter().find(|stage| stage.kind == Kind::Local)?;
-    let posts = places.iter().find(|place| place.kind == local.kind.into());
-    let posts = posts?.posts.clone();
-    if !context.takes_part(served::NAME) {
-        return None;
-    }
-    match served::start(context, &local.site).await {
-        Ok(served) => {
-            report.peer(served::NAME, &served.config);
-            places.push(Place {
-                name: served::NAME,
-                kind: None,
-                addr: served.addr,
-                host: local.site.places.addr.to_string(),
-                posts,
-            });
-            Some(served)
+) -> Vec<Served> {
+    let mut all = vec![];
+    let local = stages.iter().find(|stage| stage.kind == Kind::Local);
+    let posts = places.iter().find(|place| place.kind == Some(Kind::Local));
+    let (Some(local), Some(posts)) = (local, posts.map(|place| place.posts.clone())) else {
+        return all;
+    };
+    for name in [served::SECOND_NGINX, served::RCLONE] {
+        if !context.takes_part(name) {
+            continue;
         }
-        Err(error) => {
-            let note = format!("{} left out: {error:#}", served::NAME);
-            report.notes.push(note);
-            None
+        let served = match name {
+            served::RCLONE => served::rclone(context, &local.site).await,
+            _ => served::second_nginx(context, &local.site),
+        };
+        match served {
+            Ok(served) => {
+                report.peer(name, &served.config);
+                places.push(Place {
+                    name,
+                    kind: None,
+                    addr: served.addr,
+                    host: local.site.places.addr.to_string(),
+                    posts: posts.clone(),
+                });
+                all.push(served);
+            }
+            Err(error) => report.notes.push(format!("{name} left out: {error:#}")),
         }
     }
+    all
 }
 
 type Found<'a> = (&'a Place, &'static loads::Way, Loads);
@@ -172,13 +178,20 @@ fn tables(report: &mut Report, title: String, images: &Images, found: &[Found<'_
 
 /// Compares the images of a warm page, which do not compete on one connection, with those of a local folder.
 fn judge(report: &mut Report, count: usize, found: &[Found<'_>]) {
-    let of = |kind| {
+    let of = |name| {
         let one = found
             .iter()
-            .find(|(place, way, _)| place.kind == Some(kind) && way.connections == 1);
+            .find(|(place, way, _)| place.name == name && way.connections == 1);
         one.map(|(_, _, loads)| loads.all().percentiles())
     };
-    if let (Some(ours), Some(local)) = (of(Kind::Background), of(Kind::Local)) {
+    let [ours, local] = [Kind::Background, Kind::Local].map(|kind| of(kind.name()));
+    if let (Some(ours), Some(floor)) = (&ours, of(served::SECOND_NGINX)) {
+        let (middle, last) = (ours.p50 / floor.p50, ours.p99 / floor.p99);
+        report.notes.push(format!(
+            "{count} images, warm, over a second nginx behind the first: p50 {middle:.2}, p99 {last:.2}"
+        ));
+    }
+    if let (Some(ours), Some(local)) = (ours, local) {
         let figure =
             |what: &str| format!("{count} images, warm, {what} over nginx on a local folder");
         report.aim(figure("p50"), ours.p50 / local.p50, Target::AtMost(1.2));
