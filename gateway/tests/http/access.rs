@@ -330,7 +330,11 @@ async fn answers_are_private_unless_the_route_says_otherwise() {
         cache_control: Some("public, max-age=9".parse().expect("a value")),
         ..route("/told/", rules())
     };
-    let routes = vec![open, told, route("/private/", rules())];
+    let lasting = RouteSettings {
+        cache_control: Some("max-age=9, must-revalidate".parse().expect("a value")),
+        ..route("/lasting/", rules())
+    };
+    let routes = vec![open, told, lasting, route("/private/", rules())];
     let gateway = Gateway::with(routes, Settings::default()).await;
     let headers = [("cache-control", "public, max-age=60")];
     let tag = gateway
@@ -342,6 +346,7 @@ async fn answers_are_private_unless_the_route_says_otherwise() {
     for (path, control) in [
         ("/private/k", "private, max-age=60"),
         ("/told/k", "public, max-age=9"),
+        ("/lasting/k", "private, max-age=9, must-revalidate"),
         ("/open/k", "public, max-age=60"),
     ] {
         let same = ("if-none-match", tag.as_str());

@@ -201,15 +201,18 @@ impl Signed {
             return Finding::Absent;
         }
         let path = DecodedPath::new(request, below);
+        // A presigned URL signs all of its path. It opens nothing behind a segment that is taken off.
+        let is_whole = below.len() == request.below.len();
         let recalled = request.query.and_then(|query| {
             let judge = |known: &Remembered| known.admits_by_query(request, path, now);
             self.memo.recall(query.as_bytes(), judge).flatten()
         });
         let (mut best, by_query) = match recalled {
-            Some(Recalled::Url(key)) => return self.admits(key),
+            Some(Recalled::Url(key)) if is_whole => return self.admits(key),
             // It was no presigned URL when it was verified.
             Some(Recalled::Prefix(key)) => (Finding::Absent, Some(key)),
-            None => (self.check_presigned(request, now), None),
+            None if is_whole => (self.check_presigned(request, now), None),
+            Some(Recalled::Url(_)) | None => (Finding::Absent, None),
         };
         if matches!(best, Finding::Admits(_)) {
             return best;

@@ -242,7 +242,13 @@ impl AuthServer {
         let place = self.places.acquire().await;
         let _place = place.map_err(|error| error.to_string())?;
         let mut request = Request::new(Full::<Bytes>::default());
-        *request.uri_mut() = self.settings.uri.clone();
+        let uri = self.settings.uri.clone();
+        let own = uri.authority().map_or("", |own| own.as_str());
+        let own = HeaderValue::try_from(own.rsplit('@').next().unwrap_or(own));
+        // Its own: the client's would choose which site of a shared server judges.
+        let own = own.map_err(|error| error.to_string())?;
+        request.headers_mut().insert(HOST, own);
+        *request.uri_mut() = uri;
         for (name, value) in lines {
             request.headers_mut().append(name, value);
         }
@@ -295,7 +301,6 @@ fn lines(question: &Question<'_>) -> Option<Lines> {
     let url = format!("{scheme}://{host}{target}");
     let method = question.method.as_str();
     let texts = [
-        (HOST, host),
         (HeaderName::from_static("x-original-uri"), target),
         (HeaderName::from_static("x-original-url"), &url),
         (HeaderName::from_static("x-original-method"), method),

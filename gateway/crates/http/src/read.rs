@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use self::access::{Admission, ClosedRequest, NotAdmitted};
 use self::cached_headers::header_value;
 pub(crate) use self::cached_headers::{CachedHeaders, HeaderCache};
+pub(crate) use self::private::lets_share;
 use crate::body::Content;
 use crate::body::client_memory::ChargedBytes;
 use crate::body::delivery::Delivery;

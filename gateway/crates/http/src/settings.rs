@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 
+use crate::read::lets_share;
 use tidegate_access::Access;
 use tidegate_access::limits::Limits;
 use tidegate_auth::{AuthServer, KeySource};
@@ -117,9 +118,10 @@ impl RouteSettings {
         limits.0.counts_by_key() || self.is_hidden()
     }
 
-    /// Returns whether no shared cache may keep its answers: it has an access, and no `Cache-Control` of its own.
+    /// Returns whether no shared cache may keep its answers: it has an access, and no `Cache-Control` of its own that lets
+    /// them. A lifetime alone does not: RFC 9111, 3.5 guards only what `Authorization` admits.
     pub(crate) fn is_private(&self) -> bool {
-        self.access.is_some() && self.cache_control.is_none()
+        self.access.is_some() && !self.cache_control.as_ref().is_some_and(lets_share)
     }
 
     /// Returns the key for a path `below` the route, still percent-encoded; for a folder the key of its index, if the

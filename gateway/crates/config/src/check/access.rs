@@ -204,6 +204,12 @@ impl Check<'_, '_> {
             let message = format!("there is no access `{}`{hint}", name.escape_debug());
             self.error(&path.key("access"), message);
         }
+        let asks = |access: &Access| access.auth_request.is_some();
+        if route.host.is_none() && config.access.get(name).is_some_and(asks) {
+            let message = "answers to any host, and the server of `auth_request` judges the one that the client names: say \
+                 the route's `host`";
+            self.warn(&path.key("access"), message);
+        }
         let is_public = |control: &String| {
             let mut directives = control.split(',');
             directives.any(|one| {

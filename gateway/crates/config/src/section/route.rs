@@ -46,7 +46,8 @@ pub struct Route {
     pub index: Option<String>,
     /// `Cache-Control` of the answers, in place of the object's own, which `access` makes `private`.
     ///
-    /// Its lifetime begins at each answer: with it, answers have no `Age`.
+    /// `access` makes this one `private` as well, unless it says `public` or `s-maxage`. Its lifetime begins at each answer:
+    /// with it, answers have no `Age`.
     #[schemars(extend("examples" = ["public, max-age=3600"]))]
     pub cache_control: Option<String>,
     /// Headers to add to the answers that have the object (200, 206, 304). Errors and refusals have none of them.

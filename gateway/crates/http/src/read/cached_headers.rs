@@ -70,7 +70,8 @@ impl CachedHeaders {
         if let Some(own) = &route.cache_control {
             full.insert(CACHE_CONTROL, own.clone());
             full.remove(EXPIRES);
-        } else if route.is_private() {
+        }
+        if route.is_private() {
             make_private(&mut full);
         }
         for (name, value) in &route.headers {

@@ -21,6 +21,16 @@ pub(super) fn make_private(headers: &mut HeaderMap) {
     headers.insert(CACHE_CONTROL, value.expect("it was a header value"));
 }
 
+/// Returns whether a route's own `Cache-Control` says that shared caches may keep its answers.
+pub(crate) fn lets_share(own: &HeaderValue) -> bool {
+    let line = String::from_utf8_lossy(own.as_bytes());
+    let lets = |directive: &str| {
+        let name = directive.split('=').next().unwrap_or_default().trim_end();
+        name.eq_ignore_ascii_case("public") || name.eq_ignore_ascii_case("s-maxage")
+    };
+    split(&line).is_some_and(|mut directives| directives.any(lets))
+}
+
 /// Returns the directives of a line; `None` if a quote in it is not that of an argument (RFC 9110, 5.6.4).
 fn split(line: &str) -> Option<impl Iterator<Item = &str>> {
     let (mut directives, mut begin, mut at) = (Vec::new(), 0, 0);

@@ -1,6 +1,6 @@
 //! The choice of a request's route: the longest matching prefix wins, `host` narrows it.
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::percent_decode;
 
 /// The condition of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl RouteTable {
     /// rest of `path` below it. The rest is empty if `path` ends above the route.
     #[must_use]
     pub fn routes_under<'p>(&self, host: &str, path: &'p str) -> Vec<(usize, &'p str)> {
-        let decoded: Vec<u8> = percent_decode_str(path).collect();
+        let decoded: Vec<u8> = percent_decode(path.as_bytes()).collect();
         let mut found = Vec::new();
         for (index, rule) in self.rules_for(host) {
             let own = trimmed(&rule.path);
@@ -172,30 +172,34 @@ fn rest_below<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
     }
 }
 
+/// Compares octets and not characters: of a letter beyond ASCII a client may encode each octet, or none.
 fn strip_decoded<'p>(prefix: &str, path: &'p str) -> Option<&'p str> {
     if let Some(rest) = path.strip_prefix(prefix) {
         return Some(rest);
     }
-    let mut rest = path;
+    let mut rest = path.as_bytes();
     for wanted in prefix.bytes() {
         rest = strip_octet(rest, wanted)?;
     }
-    Some(rest)
+    // A prefix is whole characters, so what matched it is as well.
+    path.get(path.len() - rest.len()..)
 }
 
 fn strip_slash(path: &str) -> Option<&str> {
-    path.strip_prefix('/').or_else(|| strip_octet(path, b'/'))
+    let rest = strip_octet(path.as_bytes(), b'/')?;
+    path.get(path.len() - rest.len()..)
 }
 
 /// Returns `path` after its first octet, which must be `wanted`, plain or encoded.
-fn strip_octet(path: &str, wanted: u8) -> Option<&str> {
-    let width = match path.as_bytes() {
-        [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => 3,
-        [_, ..] => 1,
+fn strip_octet(path: &[u8], wanted: u8) -> Option<&[u8]> {
+    let (first, rest) = match path {
+        [b'%', a, b, rest @ ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => {
+            (percent_decode(&path[..3]).next()?, rest)
+        }
+        [first, rest @ ..] => (*first, rest),
         [] => return None,
     };
-    let first = path.get(..width)?;
-    (percent_decode_str(first).next() == Some(wanted)).then(|| &path[width..])
+    (first == wanted).then_some(rest)
 }
 
 #[cfg(test)]

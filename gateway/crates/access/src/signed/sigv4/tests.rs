@@ -101,6 +101,17 @@ fn the_example_of_the_documentation_is_admitted_in_its_time() {
     }
 }
 
+/// A path may begin like a signed prefix does. What is signed is all of it, and what is served is the rest.
+#[test]
+fn a_presigned_url_opens_nothing_behind_a_segment() {
+    let access = access();
+    let segment = "expires=1&key=a&prefix=b&signature=c";
+    let path = format!("/{segment}/secret.txt");
+    let query = presign(&key(), &Method::GET, (HOST, &path), BEGIN, 600);
+    let refusal = Sent::new(&path, &query).refusal(&access, BEGIN);
+    assert!(refusal.is_some(), "{refusal:?}");
+}
+
 /// URLs that others have made for `https://media.example:8443` and one path, within a minute.
 #[test]
 fn links_of_the_sdks_are_admitted() {

@@ -188,7 +188,7 @@ fn a_server_has_a_url_and_bounds() {
         ),
     ]);
     let text = format!(
-        "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\n\
+        "{MEDIA}[[route]]\norigin = \"media\"\naccess = \"a\"\nhost = \"h.example\"\n\
          [access.a]\nauth_request = {{ url = \"http://auth.example/\", timeout = \"1s\" }}\n\
          jwt = {{ jwks = \"http://id.example/jwks\", issuer = \"i\" }}\n"
     );
@@ -202,9 +202,9 @@ fn a_server_has_a_url_and_bounds() {
     assert_eq!(
         warnings,
         [
-            "t.toml:8:16: `access.a.auth_request`: is not encrypted, and not on this machine: it is sent the credentials of clients; use https://",
-            "t.toml:9:7: `access.a.jwt`: has no `issuer` or no `audience`: tokens that these keys have signed for others are admitted",
-            "t.toml:9:16: `access.a.jwt.jwks`: is not encrypted, and not on this machine: other keys could be put in their place; use https://",
+            "t.toml:9:16: `access.a.auth_request`: is not encrypted, and not on this machine: it is sent the credentials of clients; use https://",
+            "t.toml:10:7: `access.a.jwt`: has no `issuer` or no `audience`: tokens that these keys have signed for others are admitted",
+            "t.toml:10:16: `access.a.jwt.jwks`: is not encrypted, and not on this machine: other keys could be put in their place; use https://",
         ]
     );
 }

@@ -119,6 +119,26 @@ fn a_longer_prefix_is_known_whatever_its_host() {
 }
 
 proptest! {
+    /// Each octet of a path may be encoded or not, whatever its neighbours are: no spelling evades the route.
+    #[test]
+    fn no_spelling_of_a_path_evades_its_route(
+        prefix in "(/[aé語]{1,2}){1,3}/?",
+        below in "[bü/]{0,4}",
+        encoded in prop::collection::vec(any::<bool>(), 64),
+    ) {
+        let routes = table(&[(None, "/"), (None, &prefix)]);
+        let plain = format!("{}/{below}", trimmed(&prefix));
+        let spelled = |at: usize, letter: char| match encoded[at % 64] {
+            true => letter.to_string().bytes().map(|octet| format!("%{octet:02x}")).collect(),
+            false => letter.to_string(),
+        };
+        let letters = plain.chars().enumerate();
+        let path = letters.map(|(at, letter)| spelled(at, letter)).collect::<String>();
+        let path = format!("/{}", path.trim_start_matches("%2f").trim_start_matches('/'));
+        let index = |path| routes.find("h", path).map(|(index, _)| index);
+        prop_assert_eq!(index(&path), index(&plain), "{} {}", path, plain);
+    }
+
     /// Without a longer prefix, the slash below a rule's own decides.
     #[test]
     fn paths_without_a_longer_prefix_stay_on_their_rule(
@@ -208,7 +228,7 @@ proptest! {
             .max_by_key(|(i, p)| (p.len(), std::cmp::Reverse(*i)))
             .map(|(i, p)| (i, path[p.len() + 1..].to_owned()));
         let found = routes.find("h", &spelled).map(|(i, rest)| {
-            (i, percent_decode_str(rest).decode_utf8_lossy().into_owned())
+            (i, percent_decode(rest.as_bytes()).decode_utf8_lossy().into_owned())
         });
         prop_assert_eq!(found, best);
     }

@@ -82,6 +82,24 @@ fn what_would_be_of_no_use_or_of_harm_is_a_warning() {
 }
 
 #[test]
+fn a_server_that_may_judge_another_host_is_a_warning() {
+    let found = |host: &str| {
+        warned(&format!(
+            "[[route]]\norigin = \"media\"\naccess = \"a\"\n{host}\n\
+             [access.a]\nauth_request = \"http://127.0.0.1:9091/auth\"\n"
+        ))
+    };
+    assert_eq!(found("host = \"media.example.org\""), [""; 0]);
+    assert_eq!(
+        found(""),
+        [
+            "t.toml:6:10: `route[0].access`: answers to any host, and the server of `auth_request` judges the one that the \
+             client names: say the route's `host`"
+        ]
+    );
+}
+
+#[test]
 fn a_purge_by_any_client_of_a_proxy_on_this_machine_is_a_warning() {
     let found = |purge: &str, trusted: &str| -> Vec<String> {
         let text = format!(
