@@ -188,6 +188,37 @@ async fn a_close_tells_of_a_name_that_the_store_refuses() {
     assert_eq!(desk.object(&key), Some("bytes".into()));
 }
 
+/// While the bucket hangs, the close of a long name ends after a bounded wait, and the file is durable by then. A refusal
+/// that comes later is for an operator.
+#[tokio::test(start_paused = true)]
+async fn a_close_of_a_long_name_waits_only_a_moment_for_a_bucket_that_hangs() {
+    for size in [5, 5 * PART] {
+        let bytes = sample(1, size);
+        let desk = Desk::new(Terms::background());
+        let key = format!("folder/{}", "n".repeat(201));
+        let writer = desk.open(&key, OpenMode::CreateNew).await.expect("opened");
+        desk.bucket().set_faults([Fault::Latency(secs(60))]);
+        put(&writer, 0, &bytes).await;
+        let begun = tokio::time::Instant::now();
+        assert_eq!(writer.commit(Commit::Background).await, Ok(()));
+        assert!(begun.elapsed() <= secs(6), "{:?}", begun.elapsed());
+        drop(writer);
+        let copy = copy_of(&desk.spool);
+        let refused = Fault::Refuse(OriginError::KeyRefused);
+        desk.bucket().set_faults([refused]);
+        desk.writers.settled().await;
+        let pending = desk.writers.pending();
+        let trouble = pending.iter().map(|it| it.trouble.clone());
+        assert_eq!(Vec::from_iter(trouble), [Some(WriteError::KeyRefused)]);
+        // The machine was switched off right after the close.
+        let again = desk.started_again(copy, [], &Terms::background()).await;
+        again.bucket().set_faults([]);
+        again.writers.settled().await;
+        assert_eq!(again.object(&key), Some(bytes));
+        assert!(again.writers.pending().is_empty());
+    }
+}
+
 /// The bucket takes no such new name, ever. The file is not promised, and goes on under its old name.
 #[tokio::test(start_paused = true)]
 async fn a_new_name_that_is_refused_for_good_refuses_no_draft() {
