@@ -8,6 +8,7 @@ pub(crate) mod server_copy;
 pub(crate) mod supersede;
 pub(crate) mod temporary;
 pub(crate) mod unsent;
+mod waiting;
 
 use std::sync::Arc;
 

@@ -133,6 +133,12 @@ impl Settings {
             reading: SpoolReading::default(),
         }
     }
+
+    /// Returns the longest wait of a call in the background for the bucket's verdict on a name that it may refuse. The
+    /// patience of callers is a deadline that the call must not reach.
+    fn verdict_wait(&self) -> Duration {
+        MAX_VERDICT_WAIT.min(self.patience / 2)
+    }
 }
 
 /// The moment at which a close returns.
@@ -169,6 +175,9 @@ const RETRY_PAUSE: Backoff = Backoff {
     base: Duration::from_secs(1),
     cap: Duration::from_secs(60),
 };
+
+/// See [`Settings::verdict_wait`].
+const MAX_VERDICT_WAIT: Duration = Duration::from_secs(5);
 
 /// Closed drafts committed at once.
 const MAX_COMMITS: usize = 32;

@@ -59,6 +59,7 @@ pub(super) struct CursorState {
     /// The first chunks not provided for: from a disk, and from the origin.
     pub(super) on_disk: u32,
     pub(super) missing: u32,
+    pub(super) holes: Holes,
     /// The leases on read-ahead that the readers have not passed.
     pub(super) ahead: Vec<Lease>,
     /// The time of the last wait since the last look, and of the last one before. A new cursor counts as one that waited.
@@ -67,6 +68,31 @@ pub(super) struct CursorState {
     /// The time at which the last reader left, and whether a task takes care of the rest.
     pub(super) left: Instant,
     pub(super) kept: bool,
+}
+
+/// The chunks that were fetched ahead and are gone before their reader comes. They are fetched ahead once more, unless such
+/// chunks were gone again: memory does not hold as much, and each reader fetches what it needs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Holes {
+    /// The end of the chunks that are fetched once more.
+    until: u32,
+    /// Whether they were gone again.
+    is_tight: bool,
+}
+
+impl Holes {
+    /// Returns the first chunk not provided for, after a hole at `index`; `missing` is the one before.
+    fn go_back(&mut self, index: u32, missing: u32) -> u32 {
+        let was_ahead = index < missing;
+        self.is_tight |= was_ahead && index < self.until;
+        match was_ahead && !self.is_tight {
+            true => {
+                self.until = missing;
+                index
+            }
+            false => missing,
+        }
+    }
 }
 
 /// The read-ahead of a cursor, for display.
@@ -122,6 +148,7 @@ impl Cursor {
             asked: range.end,
             on_disk: 0,
             missing: 0,
+            holes: Holes::default(),
             ahead: Vec::new(),
             waited: Some(Instant::now()),
             last_wait: None,
@@ -157,6 +184,13 @@ impl Cursor {
             state.plan = ReadAhead::resume(limits, from, at, self.epoch.elapsed());
             state.is_return = true;
         }
+    }
+
+    /// Records that a reader has come to a chunk that no tier has and no fetch brings. If it was fetched ahead, read-ahead
+    /// goes back there: the fetch has failed, or memory has dropped its chunks.
+    pub(crate) fn note_hole(&self, index: u32) {
+        let CursorState { missing, holes, .. } = &mut *self.state();
+        *missing = holes.go_back(index, *missing);
     }
 
     /// Returns whether a reader at `at` still belongs to this cursor.
@@ -313,5 +347,41 @@ impl CursorState {
         let is_busy = |part: &Part| part.source == FetchSource::Origin && part.is_busy();
         let busy = self.ahead.iter().filter(|lease| is_busy(lease.part()));
         u32::try_from(busy.count()).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However holes come: each chunk is fetched ahead at most twice before readers fetch it themselves.
+    #[test]
+    fn a_chunk_is_fetched_ahead_twice_at_most() {
+        // A reader goes on chunk by chunk. Those whose bit is set are gone when it comes, each time. Windows are of four.
+        for gone in 0_u32..1 << 16 {
+            let (mut holes, mut missing) = (Holes::default(), 0);
+            let mut fetched = [0; 20];
+            for index in 0..16 {
+                if gone >> index & 1 == 1 {
+                    missing = holes.go_back(index, missing);
+                }
+                while missing < index + 4 {
+                    fetched[missing as usize] += 1;
+                    missing += 1;
+                }
+            }
+            let most = fetched.iter().max().expect("some");
+            assert!(*most <= 2, "{gone:b}: {fetched:?}");
+        }
+    }
+
+    #[test]
+    fn chunks_that_were_gone_twice_are_left_to_readers() {
+        let mut holes = Holes::default();
+        assert_eq!(holes.go_back(3, 2), 2, "it was not fetched ahead");
+        assert_eq!(holes.go_back(4, 8), 4);
+        assert_eq!(holes.go_back(8, 12), 8, "behind those fetched once more");
+        assert_eq!(holes.go_back(10, 14), 14, "it was");
+        assert_eq!(holes.go_back(20, 24), 24, "memory is tight");
     }
 }

@@ -22,7 +22,8 @@ struct Averages {
     first_byte: Option<f64>,
     /// The usual distance of a first byte's time from that average.
     deviation: f64,
-    rate: Option<f64>,
+    /// The bytes of a body, and the seconds that it took.
+    body: Option<(f64, f64)>,
 }
 
 fn mix(old: Option<f64>, new: f64) -> Option<f64> {
@@ -48,13 +49,16 @@ impl OriginRate {
     pub(crate) fn record_body(&self, bytes: u64, within: Duration) {
         if bytes >= MIN_MEASURED_BODY {
             let mut averages = self.averages();
-            averages.rate = mix(averages.rate, bytes as f64 / within.as_secs_f64().max(1e-6));
+            let (before, seconds) = (averages.body, within.as_secs_f64().max(1e-6));
+            let bytes = mix(before.map(|body| body.0), bytes as f64);
+            averages.body = bytes.zip(mix(before.map(|body| body.1), seconds));
         }
     }
 
-    /// Returns the bytes a second of one connection.
+    /// Returns the bytes a second of one connection: the average bytes over the average time. A short body that was in a
+    /// buffer came in no time. It counts for its bytes, where the average of the rates of bodies would be its own.
     pub(crate) fn rate(&self) -> Option<f64> {
-        self.averages().rate
+        self.averages().body.map(|(bytes, seconds)| bytes / seconds)
     }
 
     /// Returns the usual time to a request's first byte.
@@ -81,5 +85,39 @@ impl OriginRate {
             (Some(first_byte), Some(rate)) => (first_byte.as_secs_f64() * rate) as u64,
             _ => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Short bodies of a connection of 10 MB/s come out of a buffer.
+    #[test]
+    fn short_bodies_in_bursts_do_not_make_a_connection_fast() {
+        let rate = OriginRate::default();
+        let short = || rate.record_body(256 << 10, Duration::from_micros(100));
+        let long = || rate.record_body(4_000_000, Duration::from_millis(400));
+        for _ in 0..20 {
+            short();
+        }
+        assert!(
+            rate.rate().is_some_and(|it| it > 1e9),
+            "nothing else is known"
+        );
+        for shorts in [0, 1, 4] {
+            long();
+            (0..shorts).for_each(|_| short());
+            let measured = rate.rate().expect("measured") / 1e6;
+            assert!((9.0..20.0).contains(&measured), "{shorts}: {measured}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_becomes_slow_is_known_at_once() {
+        let rate = OriginRate::default();
+        rate.record_body(4_000_000, Duration::from_millis(40));
+        rate.record_body(4_000_000, Duration::from_secs(4));
+        assert!(rate.rate().is_some_and(|it| it < 5e6));
     }
 }

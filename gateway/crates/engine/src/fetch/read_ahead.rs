@@ -24,7 +24,7 @@ impl Cursor {
         options: FetchOptions,
     ) {
         let mut state = self.state();
-        state.release_passed(fetches);
+        state.release_passed(fetches, options.bulk);
         if state.readers == 0 {
             state.release_landed();
             return;
@@ -105,13 +105,17 @@ impl Cursor {
 }
 
 impl CursorState {
-    /// Gives up the leases on what the readers have passed. A late reader may still want a chunk that is under way.
-    fn release_passed(&mut self, fetches: &VersionFetches) {
+    /// Gives up the leases on what the readers have passed. A late reader may still want a chunk that is under way. If there
+    /// are several readers, one of them may be behind: bulk, of which memory keeps nothing, is held for it while there is
+    /// memory to spare.
+    fn release_passed(&mut self, fetches: &VersionFetches, bulk: bool) {
         let (size, position) = (fetches.version.size, self.plan.position());
         let geometry = fetches.core.geometry;
+        let is_held = bulk && self.readers > 1 && spare(&fetches.core.budget) > 0;
         let passed = |lease: &Lease| {
             let end = geometry.start(lease.part().chunks.end).min(size);
-            end <= position && (lease.part().has_landed() || end + MAX_STEP_BACK <= position)
+            let is_over = lease.part().has_landed() && !is_held;
+            end <= position && (is_over || end + MAX_STEP_BACK <= position)
         };
         self.ahead.retain(|lease| !passed(lease));
     }

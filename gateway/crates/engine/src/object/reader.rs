@@ -150,8 +150,9 @@ impl Reader {
         }
     }
 
-    /// Reports the position to the cursor, and starts read-ahead. Called once a chunk; `cold` if memory does not have it.
-    fn read_ahead(&mut self, cold: bool) {
+    /// Reports the position to the cursor, and starts read-ahead. Called once a chunk; `cold` if memory does not have it,
+    /// and `hole` if no tier has it.
+    fn read_ahead(&mut self, cold: bool, hole: Option<u32>) {
         let limits = self.pinned.limits;
         if self.pinned.record.version.size <= FIRST_REQUEST || limits.window == 0 {
             return;
@@ -191,6 +192,9 @@ impl Reader {
         }
         if let Some(cursor) = &self.cursor {
             cursor.record_read(ByteRange::new(self.reported, at), self.waited);
+            if let Some(hole) = hole.filter(|index| !fetches.flights().contains_key(index)) {
+                cursor.note_hole(hole);
+            }
             cursor.fetch_ahead(fetches, self.pinned.options);
             self.reported = at;
             self.waited = None;
@@ -267,7 +271,7 @@ impl Reader {
         }
         let ahead_first = offset < MIN_SKIP && chunks.locate(&key).is_none();
         if ahead_first {
-            self.read_ahead(true);
+            self.read_ahead(true, Some(index));
         }
         let pinned = &self.pinned;
         let until = pinned.core.geometry.span(self.left).end;
@@ -295,7 +299,7 @@ impl Reader {
         self.pinned.release_first();
         self.leave_behind(before);
         if !has_begun {
-            self.read_ahead(cold);
+            self.read_ahead(cold, None);
         }
         self.report_tier();
     }

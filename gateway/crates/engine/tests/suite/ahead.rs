@@ -177,6 +177,32 @@ async fn bulk_passes_through_once() {
     assert_eq!((world.bucket.running(), world.used()), (0, 0));
 }
 
+/// Memory takes no bulk. The second reader finds what the first one has passed all the same, but for the beginning.
+#[tokio::test(start_paused = true)]
+async fn two_bulk_readers_of_one_object_fetch_it_once() {
+    for (rate, apart) in [(MIB, MIB), (20 * MIB, MIB), (20 * MIB, 4 * MIB)] {
+        let (world, bytes) = far(64 * MIB, rate, |setup| setup.profile = Profile::backup());
+        let object = world.get(KEY).await.expect("open");
+        let mut readers = [0, 1].map(|_| object.read_at(all(&object)));
+        let mut taken = [0, 0];
+        while taken[1] < bytes.len() as u64 {
+            let is_first = taken[0] < bytes.len() as u64 && taken[0] < taken[1] + apart;
+            let turn = usize::from(!is_first);
+            let got = take(&mut readers[turn], 1).await;
+            let at = taken[turn] as usize;
+            assert!(got == bytes[at..at + got.len()], "other bytes at {at}");
+            taken[turn] += got.len() as u64;
+        }
+        drop(readers);
+        let fetched = world.bucket.bytes() / MIB;
+        // What the first one read before it had earned read-ahead is fetched twice.
+        let most = 64 + apart / MIB;
+        assert!(fetched <= most, "{fetched} MiB, {rate} bytes a second");
+        pass(secs(11)).await;
+        assert_eq!((world.bucket.running(), world.used()), (0, 0));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_origin_that_fails_ahead_disturbs_no_reader() {
     let (world, bytes) = far(16 * MIB, 20 * MIB, |_| {});

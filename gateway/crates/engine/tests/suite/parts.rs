@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_engine::{Object, Open};
+use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Client, RangeSpec};
 use tokio::time::Instant;
@@ -132,6 +133,36 @@ async fn a_book_at_the_pace_of_a_player_costs_a_request_for_each_four_mebibytes(
         assert_eq!(longest, Duration::ZERO, "{pace}");
         library.costs(32).await;
     }
+}
+
+/// A part that was fetched ahead fails before its reader comes: it is fetched again in parts, and not chunk by chunk.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_has_failed_is_fetched_again_in_parts() {
+    let library = library(40 * MIB, FAR).await;
+    let bucket = &library.world.bucket;
+    let mut at = 20 * MIB;
+    library.read(ByteRange::new(0, at), Some(MUSIC)).await;
+    bucket.set_faults([Fault::Refuse(OriginError::Unavailable("down"))]);
+    let gets = bucket.gets();
+    while bucket.gets() == gets {
+        let step = ByteRange::new(at, at + STEP);
+        library.read(step, Some(MUSIC)).await;
+        at = step.end;
+    }
+    pass(secs(2)).await;
+    assert_eq!(bucket.running(), 0, "it has failed");
+    bucket.set_faults([Fault::Rate(FAR)]);
+    let (gets, bytes) = (bucket.gets(), bucket.bytes());
+    library
+        .read(ByteRange::new(at, 40 * MIB), Some(MUSIC))
+        .await;
+    let more = bucket.gets() - gets;
+    assert!(
+        more <= 8,
+        "{more} requests for {} bytes",
+        bucket.bytes() - bytes
+    );
+    assert!(bucket.bytes() <= 40 * MIB, "{} bytes", bucket.bytes());
 }
 
 /// A program that goes back has not proved that it reads on from there.

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::change::change_mark::change_key;
 use crate::change::known_markers::KnownMarker;
@@ -151,11 +152,35 @@ impl Drafts {
         let error = id.and_then(|id| refused.remove(&id));
         error.map_or(Ok(()), Err)
     }
+
+    /// Sends the marker of a new folder, and returns once it was tried.
+    ///
+    /// # Errors
+    /// That of its refusal; another caller is not told of it.
+    async fn send_marker(&self, id: &ObjectId) -> Result<(), WriteError> {
+        let mut sent = self.markers.sent.subscribe();
+        while self.markers.is_untried(id) {
+            self.attributes.hurry(std::slice::from_ref(id));
+            let _ = sent.changed().await;
+        }
+        let refused = self.markers.refused.lock().recover().remove(id);
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Has the name of a folder looked for anew, because another program's object with bytes has the key of its marker.
+    /// Returns the error of its `mkdir`.
+    async fn found_no_marker(&self, id: &ObjectId) -> WriteError {
+        if let Ok(key) = ObjectKey::new(id.key.as_str().trim_end_matches('/')) {
+            let origin = id.origin;
+            self.engine.doubt_key_now(&ObjectId { origin, key }).await;
+        }
+        WriteError::Exists
+    }
 }
 
 impl Writers {
     /// Creates an empty folder, as [`Writers::make_folder`] does, and does not wait for the bucket, unless the last such
-    /// request failed, or the bucket may refuse the name.
+    /// request failed. If the bucket may refuse the name, it is asked at once, and has some seconds for its answer.
     ///
     /// # Errors
     /// As for [`Writers::make_folder`]; [`WriteError::Full`] if too many changes wait.
@@ -167,9 +192,9 @@ impl Writers {
     ) -> Result<(), WriteError> {
         let (inner, id) = (&self.0, source.object(key));
         inner.attributes.room(&id, inner.settings.patience).await?;
-        let _lock = inner.path.keys.lock_key(&id).await;
+        let lock = inner.path.keys.lock_key(&id).await;
         self.check_no_folder(source, key)?;
-        if !has_sure_name(key.as_str()) || inner.markers.failing.load(Ordering::Relaxed) {
+        if inner.markers.failing.load(Ordering::Relaxed) {
             return make_marker(inner, source, &id, attributes).await;
         }
         // Creating files in it needs no request.
@@ -180,7 +205,16 @@ impl Writers {
             None => inner.put_change(source, &id, None, Attributes::default()),
         }
         inner.write_changes_out().await;
-        Ok(())
+        drop(lock);
+        if has_sure_name(key.as_str()) {
+            return Ok(());
+        }
+        let verdict = timeout(inner.settings.verdict_wait(), inner.send_marker(&id));
+        // Without one the folder waits like any other.
+        match verdict.await.unwrap_or(Ok(())) {
+            Err(WriteError::Changed) => Err(inner.found_no_marker(&id).await),
+            verdict => verdict,
+        }
     }
 
     /// Notes that a name in a folder has come or gone: that is its time, and the marker of a new one waits on.
@@ -240,12 +274,7 @@ pub(crate) async fn make_marker(
     let made = put_marker(inner, source, id, (None, |_| headers.clone())).await;
     supersede(&inner.core, id, ChangedKey::Unknown);
     if made == Err(OriginError::Changed) {
-        let name = ObjectKey::new(id.key.as_str().trim_end_matches('/'));
-        if let Ok(key) = name {
-            let origin = id.origin;
-            inner.engine.doubt_key_now(&ObjectId { origin, key }).await;
-        }
-        return Err(WriteError::Exists);
+        return Err(inner.found_no_marker(id).await);
     }
     made?;
     inner.core.folder_made(id);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use tokio::time::timeout;
 
 use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
@@ -211,8 +212,8 @@ impl Writer {
     }
 
     /// Publishes the written bytes (a `close` of a handle that wrote). With [`Commit::Background`], and for a new file with
-    /// a temporary name, makes them durable and queues them. The name of a new file that the store may refuse is published
-    /// at once all the same, if the bucket answers. Does nothing if nothing was written.
+    /// a temporary name, makes them durable and queues them. A new file whose name the store may refuse is published
+    /// at once all the same, if the bucket answers within some seconds. Does nothing if nothing was written.
     ///
     /// # Errors
     /// The reason of the failure. The object in the bucket is then the one from before.
@@ -228,18 +229,26 @@ impl Writer {
 
     /// Makes everything durable and queues it. A copy of another object is published at once, if the bucket answers:
     /// that sends no bytes, and the spool need not have them. So is an object whose name the store may refuse: its program
-    /// is told, and the draft does not wait for ever.
+    /// is told, and the draft does not wait for ever. If the bucket does not answer in time, its publish goes on behind the
+    /// program's back.
     async fn close_in_background(&self) -> Result<(), WriteError> {
-        let is_asked = {
+        let (is_copied, is_asked) = {
             let state = self.writing.state();
             let may_be_refused = state.may_be_refused() && !state.awaits_rename();
-            may_be_refused || state.copied_base().is_some()
+            (state.copied_base().is_some(), may_be_refused)
         };
-        if is_asked {
-            match self.publish().await {
-                Err(error) if error.is_passing() => {}
-                done => return done,
+        let published = match (is_copied, is_asked) {
+            (true, _) => Some(self.publish().await),
+            (false, true) => {
+                let most = self.writing.inner.settings.verdict_wait();
+                timeout(most, self.publish()).await.ok()
             }
+            (false, false) => None,
+        };
+        match published {
+            Some(Err(error)) if error.is_passing() => {}
+            Some(done) => return done,
+            None => {}
         }
         self.writing.close_in_background().await
     }

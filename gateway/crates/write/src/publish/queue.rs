@@ -271,14 +271,16 @@ impl SharedDraft {
         self.look_for(EMPTY_FILE_DELAY, look).await;
     }
 
-    /// Waits a moment if no request was sent for a new file yet.
+    /// Waits a moment if no request was sent for a new file yet, and no program has given it its final name.
     async fn wait_for_rename(&self) {
-        let delay = match self.state().awaits_rename() {
+        let is_temporary = self.state().awaits_rename();
+        let delay = match is_temporary {
             true => TEMPORARY_DELAY,
             false => RENAME_DELAY,
         };
         let look = |state: &mut DraftState| {
-            (!state.is_unsent() || self.is_in_the_way(state)).then_some(())
+            let is_renamed = is_temporary && !state.awaits_rename();
+            (!state.is_unsent() || is_renamed || self.is_in_the_way(state)).then_some(())
         };
         self.look_for(delay, look).await;
     }

@@ -116,6 +116,12 @@ pub(crate) enum Record {
     Synced,
     /// Another process has opened it. Unsynced records before this one never count again.
     Reopened,
+    /// It goes to another key, under another condition, and counts as a later draft than all before.
+    Renamed {
+        key: String,
+        guard: GuardWord,
+        order: u64,
+    },
     /// The headers were changed.
     Headers(Vec<(String, String)>),
     /// An upload was begun, with these headers and these checksums of its parts.
@@ -157,6 +163,15 @@ pub(crate) enum Record {
     Scattered,
     /// `close` returned, or is waiting: the draft is to be published.
     Closed,
+}
+
+impl Begin {
+    /// Takes another key, under a condition, and another number.
+    pub(super) fn rename(&mut self, key: &str, guard: &GuardWord, order: u64) {
+        key.clone_into(&mut self.key);
+        self.guard.clone_from(guard);
+        self.order = order;
+    }
 }
 
 impl Record {

@@ -56,12 +56,14 @@ impl ReadJournal {
         }
     }
 
-    /// Returns the number of the draft.
+    /// Returns the highest number that the draft had.
     fn order(&self) -> u64 {
-        match self.records.first() {
-            Some(Record::Begin(begin) | Record::Anew { begin, .. }) => begin.order,
+        let orders = self.records.iter().map(|record| match record {
+            Record::Begin(begin) | Record::Anew { begin, .. } => begin.order,
+            Record::Renamed { order, .. } => *order,
             _ => 0,
-        }
+        });
+        orders.max().unwrap_or(0)
     }
 
     /// Returns whether the journal is complete. Earlier versions wrote its head together with the

@@ -10,7 +10,7 @@ use tidegate_plan::{ByteRange, ETag, PartSizes};
 /// A draft as its journal describes it.
 #[derive(Debug)]
 pub(crate) struct Replayed {
-    /// Its beginning, with the current headers.
+    /// Its beginning, with the current headers and the current key.
     pub(crate) begin: Begin,
     /// The ranges of its bytes and their places.
     pub(crate) draft: Draft,
@@ -158,6 +158,7 @@ impl Replayed {
             Record::Bytes { .. } | Record::Moved | Record::Evicted { .. } => {}
             Record::Synced | Record::Reopened => {}
             Record::Cut { size } => self.cut(*size)?,
+            Record::Renamed { key, guard, order } => self.begin.rename(key, guard, *order),
             Record::Headers(headers) => self.begin.headers.clone_from(headers),
             Record::Upload {
                 key,

@@ -231,6 +231,24 @@ async fn a_long_name_is_put_at_once() {
     assert!(desk.object(key.as_str()).is_some());
 }
 
+/// While the bucket hangs, `mkdir` of a long name ends after a bounded wait. The folder waits like any other.
+#[tokio::test(start_paused = true)]
+async fn a_long_name_waits_only_a_moment_for_a_bucket_that_hangs() {
+    let desk = Desk::new(Terms::background());
+    desk.bucket().set_faults([Fault::Latency(secs(60))]);
+    let (key, source) = (valid(&format!("in/{}/", "n".repeat(250))), source(&desk));
+    let begun = tokio::time::Instant::now();
+    let made = desk.writers.make_folder_behind(source, &key, None).await;
+    assert_eq!(made, Ok(()));
+    assert!(begun.elapsed() <= secs(6), "{:?}", begun.elapsed());
+    let made = desk.writers.make_folder_behind(source, &key, None).await;
+    assert_eq!(made, Err(WriteError::Exists));
+    let again = desk.switched_off([], &Terms::background()).await;
+    again.bucket().set_faults([]);
+    again.writers.settled().await;
+    assert_eq!(again.bucket().keys(), [key.as_str()]);
+}
+
 /// Another program has put bytes under the key of a folder's marker, or does while the marker is on its way.
 #[tokio::test(start_paused = true)]
 async fn a_marker_replaces_no_bytes_of_another_program() {

@@ -11,6 +11,7 @@ use crate::support::engine::{Setup, sample, secs, settle, valid};
 use crate::support::spool::{Desk, PART, Terms, all, copy_of, down, put, source};
 
 mod meanwhile;
+mod waiting;
 
 const KEY: &str = "folder/name.tmp";
 const OTHER: &str = "folder/name";
@@ -83,9 +84,11 @@ async fn what_waited_under_the_new_name_goes_nowhere() {
 
 /// Renames [`KEY`], and copies the spool between any two of its changes. Returns the copies, each with the object that
 /// the bucket had then. One thread works on files, so a copy and a change take turns.
-async fn copied_at_each_step(desk: &Desk) -> Vec<(TempDir, Option<Bytes>)> {
-    let (from, to) = (valid(KEY), valid(OTHER));
-    let mut renaming = std::pin::pin!(desk.writers.rename(source(desk), &from, &to));
+async fn copied_at_each_step<T>(
+    desk: &Desk,
+    renaming: impl Future<Output = Result<T, WriteError>>,
+) -> Vec<(TempDir, Option<Bytes>)> {
+    let mut renaming = std::pin::pin!(renaming);
     let mut copies = Vec::new();
     loop {
         let (path, there) = (desk.spool.path().to_owned(), desk.object(OTHER));
@@ -102,18 +105,24 @@ async fn copied_at_each_step(desk: &Desk) -> Vec<(TempDir, Option<Bytes>)> {
     }
 }
 
+/// Returns a runtime of which one thread works on files.
+fn of_one_blocking_thread() -> tokio::runtime::Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true);
+    runtime.max_blocking_threads(1).build().expect("a runtime")
+}
+
 /// Both files were promised. Whenever the machine stops, the renamed one is under one of its names in the end.
 #[test]
 fn a_crash_at_any_step_keeps_the_renamed_bytes() {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(true);
-    let runtime = runtime.max_blocking_threads(1).build().expect("a runtime");
-    runtime.block_on(async {
+    of_one_blocking_thread().block_on(async {
         // One that is put in one request, and one of several parts.
         for new in ["new".into(), sample(1, 3 * PART)] {
             let desk = closed(&new).await;
             desk.write(OTHER, &"waits".into()).await;
-            let copies = copied_at_each_step(&desk).await;
+            let (from, to) = (valid(KEY), valid(OTHER));
+            let renaming = desk.writers.rename(source(&desk), &from, &to);
+            let copies = copied_at_each_step(&desk, renaming).await;
             let is_new = |there: &Option<Bytes>| there.as_ref() == Some(&new);
             assert!(copies.iter().any(|(_, there)| is_new(there)));
             for (step, (copy, there)) in copies.into_iter().enumerate() {
@@ -186,6 +195,37 @@ async fn a_close_tells_of_a_name_that_the_store_refuses() {
     desk.bucket().set_faults([]);
     desk.writers.settled().await;
     assert_eq!(desk.object(&key), Some("bytes".into()));
+}
+
+/// While the bucket hangs, the close of a long name ends after a bounded wait, and the file is durable by then. A refusal
+/// that comes later is for an operator.
+#[tokio::test(start_paused = true)]
+async fn a_close_of_a_long_name_waits_only_a_moment_for_a_bucket_that_hangs() {
+    for size in [5, 5 * PART] {
+        let bytes = sample(1, size);
+        let desk = Desk::new(Terms::background());
+        let key = format!("folder/{}", "n".repeat(201));
+        let writer = desk.open(&key, OpenMode::CreateNew).await.expect("opened");
+        desk.bucket().set_faults([Fault::Latency(secs(60))]);
+        put(&writer, 0, &bytes).await;
+        let begun = tokio::time::Instant::now();
+        assert_eq!(writer.commit(Commit::Background).await, Ok(()));
+        assert!(begun.elapsed() <= secs(6), "{:?}", begun.elapsed());
+        drop(writer);
+        let copy = copy_of(&desk.spool);
+        let refused = Fault::Refuse(OriginError::KeyRefused);
+        desk.bucket().set_faults([refused]);
+        desk.writers.settled().await;
+        let pending = desk.writers.pending();
+        let trouble = pending.iter().map(|it| it.trouble.clone());
+        assert_eq!(Vec::from_iter(trouble), [Some(WriteError::KeyRefused)]);
+        // The machine was switched off right after the close.
+        let again = desk.started_again(copy, [], &Terms::background()).await;
+        again.bucket().set_faults([]);
+        again.writers.settled().await;
+        assert_eq!(again.object(&key), Some(bytes));
+        assert!(again.writers.pending().is_empty());
+    }
 }
 
 /// The bucket takes no such new name, ever. The file is not promised, and goes on under its old name.
