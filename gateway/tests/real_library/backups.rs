@@ -1,6 +1,7 @@
 //! Programs that back up, copy and build, in the mount and in a local folder.
 //!
-//! `restic` and `borg` back up 50 MB by default; `TIDEGATE_BACKUP_MB=2000` is the full form.
+//! `restic` and `borg` back up 50 MB by default; `TIDEGATE_BACKUP_MB=2000` is the full form. restic and git run on a mount whose
+//! closes wait for the bucket as well (`commit = "close"`, by the recipe of Paperless).
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use loadtest::child::Server;
 use loadtest::pattern::Pattern;
 use loadtest::wordpress::must;
 
-use crate::shelf::{AUDIOBOOKSHELF, Shelf};
+use crate::shelf::{AUDIOBOOKSHELF, PAPERLESS, Recipe, Shelf};
 
 /// A time that no file gets by itself: 2020-09-13.
 fn old() -> SystemTime {
@@ -71,9 +72,8 @@ async fn both(shelf: &mut Shelf, name: &str, script: &str, folder: &str) -> Resu
 }
 
 /// The repository's keys and names are random: what is restored is compared, and not the repository.
-#[tokio::test(flavor = "multi_thread")]
-async fn restic_backs_up_and_restores() -> Result<()> {
-    let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
+async fn restic(recipe: Recipe) -> Result<()> {
+    let mut shelf = Shelf::start(recipe).await?;
     data(&shelf.given, megabytes())?;
     let script = "
         export RESTIC_PASSWORD=secret RESTIC_CACHE_DIR=$(mktemp -d) RESTIC_REPOSITORY=$PWD/repository
@@ -95,6 +95,16 @@ async fn restic_backs_up_and_restores() -> Result<()> {
     both(&mut shelf, "restic", script, "restored").await?;
     ensure!(shelf.mount.join("restored/data/more").is_file());
     shelf.finish_alone().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restic_backs_up_and_restores() -> Result<()> {
+    restic(AUDIOBOOKSHELF).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restic_backs_up_where_a_close_waits_for_the_bucket() -> Result<()> {
+    restic(PAPERLESS).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,7 +134,16 @@ async fn borg_backs_up_and_restores() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_project_is_cloned_built_and_committed() -> Result<()> {
-    let mut shelf = Shelf::start(AUDIOBOOKSHELF).await?;
+    cloned(AUDIOBOOKSHELF).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_project_is_cloned_where_a_close_waits_for_the_bucket() -> Result<()> {
+    cloned(PAPERLESS).await
+}
+
+async fn cloned(recipe: Recipe) -> Result<()> {
+    let mut shelf = Shelf::start(recipe).await?;
     project(&shelf.given.join("project"))?;
     let script = "
         umask 027

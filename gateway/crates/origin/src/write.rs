@@ -78,8 +78,9 @@ pub enum Write {
         number: u32,
         /// The object with the bytes.
         source: CopySource,
-        /// The range of the bytes, at most [`MAX_COPY`].
-        range: ByteRange,
+        /// The range of the bytes, at most [`MAX_COPY`]; `None` is the whole object, of which AWS copies no range if it has
+        /// 5 MiB or less.
+        range: Option<ByteRange>,
     },
     /// Assembles the object from its parts.
     Complete {

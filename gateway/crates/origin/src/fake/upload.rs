@@ -185,6 +185,7 @@ impl FakeOrigin {
                 range,
             } => {
                 let (_, bytes) = self.source(&source)?;
+                let range = range.unwrap_or(ByteRange::new(0, bytes.len() as u64));
                 let bytes = cut(&bytes, range).ok_or(OriginError::BadAnswer("beyond the end"))?;
                 self.keep(&upload, number, bytes, None)
             }

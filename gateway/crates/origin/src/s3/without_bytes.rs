@@ -12,11 +12,12 @@ impl S3 {
         upload: Upload,
         number: u32,
         source: &CopySource,
-        range: ByteRange,
+        range: Option<ByteRange>,
     ) -> Result<WriteOutcome, OriginError> {
-        if range.is_empty() {
+        if range.is_some_and(ByteRange::is_empty) {
             return Err(OriginError::BadAnswer("an empty range is no part"));
         }
+        let range = range.map(|range| format!("bytes={}-{}", range.start, range.end - 1));
         let copy = self
             .writer
             .upload_part_copy()
@@ -26,7 +27,7 @@ impl S3 {
             .part_number(part_number(number)?)
             .copy_source(self.source(source))
             .copy_source_if_match(source.etag.as_str())
-            .copy_source_range(format!("bytes={}-{}", range.start, range.end - 1));
+            .set_copy_source_range(range);
         match copy.send().await {
             Ok(output) => {
                 let result = output.copy_part_result;

@@ -98,9 +98,9 @@ impl dyn OriginWrite + '_ {
         upload: &Upload,
         number: u32,
         source: CopySource,
-        range: ByteRange,
+        range: impl Into<Option<ByteRange>>,
     ) -> Result<ETag, OriginError> {
-        let upload = upload.clone();
+        let (upload, range) = (upload.clone(), range.into());
         let copy = Write::CopyPart {
             upload,
             number,

@@ -16,6 +16,7 @@ use tidegate_plan::{ETag, ObjectKey, RangeSpec, Timestamp};
 use crate::fake_s3::{self, FakeS3};
 
 mod connections;
+mod copies;
 mod refusals;
 mod stored_headers;
 

@@ -4,12 +4,13 @@
 //!
 //! | step | content | promise | since close | queue | attempt |
 //! | --- | --- | --- | --- | --- | --- |
-//! | [`Step::Change`] | published: unpublished | current: behind | unchanged: changed | | |
+//! | [`Step::Change`] | published: unpublished | current, beginning: behind | unchanged: changed | | |
 //! | [`Step::BeginChange`] | | | unchanged: changed | | |
 //! | [`Step::ReplaceAll`] | | | replaced | | |
 //! | [`Step::Close`] | | | unchanged | | |
-//! | [`Step::BeginSync`] | | current, unless discarded | | | |
-//! | [`Step::FailSync`] | | current: behind | | | |
+//! | [`Step::BeginSync`] | | beginning, unless current or discarded | | | |
+//! | [`Step::EndSync`] | | beginning: current | | | |
+//! | [`Step::FailSync`] | | current, beginning: behind | | | |
 //! | [`Step::DropPromise`] | | none | | | |
 //! | [`Step::Request`] | | | | requested | |
 //! | [`Step::BeginTry`] | | | | requested: trying | |
@@ -59,7 +60,9 @@ enum Content {
 enum Promise {
     #[default]
     None,
-    /// All of it is synced, or is being synced.
+    /// All of it is being synced: a crash may find it, and its writer was not told so.
+    Beginning,
+    /// All of it is synced, or is being synced once more.
     Current,
     /// It was changed since, or the sync failed.
     Behind,
@@ -111,6 +114,8 @@ pub(crate) enum Step {
     Close,
     /// All of it is being synced; from here on a crash may find it.
     BeginSync,
+    /// All of it that was there at the beginning of a sync is durable.
+    EndSync,
     /// The journal lacks something of it.
     FailSync,
     /// Its files go.
@@ -192,9 +197,10 @@ impl Phase {
         self.promise == Promise::Behind
     }
 
-    /// Returns whether it is as its last writer closed it, and promised, so that readers may see it.
+    /// Returns whether it is as its last writer closed it, and promised as it is, so that readers may see it.
     pub(crate) fn is_closed_and_promised(&self) -> bool {
-        self.content == Content::Unpublished && self.is_promised() && !self.is_unclosed()
+        let is_durable = self.promise == Promise::Current;
+        self.content == Content::Unpublished && is_durable && !self.is_unclosed()
     }
 
     /// Returns whether it was changed since the last close.
@@ -273,8 +279,9 @@ impl Content {
 impl Promise {
     fn after(self, step: &Step) -> Self {
         match (step, self) {
-            (Step::BeginSync, _) => Self::Current,
-            (Step::Change | Step::FailSync, Self::Current) => Self::Behind,
+            (Step::BeginSync, Self::None | Self::Behind) => Self::Beginning,
+            (Step::EndSync, Self::Beginning) => Self::Current,
+            (Step::Change | Step::FailSync, Self::Current | Self::Beginning) => Self::Behind,
             (Step::DropPromise | Step::BeginEdition, _) => Self::None,
             (_, now) => now,
         }

@@ -219,6 +219,7 @@ impl SharedDraft {
                 writing.state().step(Step::FailSync);
                 return Err(error);
             }
+            writing.state().step(Step::EndSync);
             // While the journal is held: later another writer may have begun the next edition, which replaces this one.
             writing.discard_replaced_edition();
             if let Some((begin, records)) = anew {

@@ -104,7 +104,11 @@ impl SharedDraft {
         upload: &Upload,
         pieces: Pieces,
     ) -> Result<Vec<(u32, ETag)>, WriteError> {
-        let base = self.state().base().map(Pinned::source);
+        let (base, whole) = {
+            let state = self.state();
+            let whole = state.base().map(|base| base.version.size);
+            (state.base().map(Pinned::source), whole)
+        };
         let copied = pieces.into_iter().map(|piece| {
             let base = base.clone();
             async move {
@@ -113,6 +117,7 @@ impl SharedDraft {
                     Piece::Copy(number, range) => (number, range),
                 };
                 let source = base.ok_or(WriteError::Lost)?;
+                let range = Some(range).filter(|range| Some(range.len()) != whole);
                 let _stream = self.inner.streams.acquire().await;
                 let origin = self.source.origin.writing();
                 match origin.copy_part(upload, number, source, range).await {

@@ -225,7 +225,7 @@ impl SharedDraft {
         if let Some(published) = self.copy_whole(size, &guard).await? {
             return Ok(published);
         }
-        if is_one_part && !self.copies_in_parts() {
+        if is_one_part && !self.copies_in_parts().await {
             return self.put_single(size, guard).await;
         }
         let (upload, parts) = self.assemble().await?;

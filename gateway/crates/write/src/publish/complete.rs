@@ -10,16 +10,19 @@ use crate::draft::uncertain::has_metadata_of;
 use crate::publish::assemble::MAX_COPIED_PIECE;
 use crate::publish::commit::MAX_PUBLISH_ATTEMPTS;
 use crate::publish::published_version::{PublishedVersion, SentBytes};
-use tidegate_engine::Core;
 use tidegate_engine::written::{RequestStart, WriteAnswer, WriteConfirmation};
+use tidegate_engine::{Core, Coverage};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Guard, OriginError, Upload, Written};
-use tidegate_plan::{ChangeKind, ETag, ObjectId, ObjectKey, Version};
+use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version};
 
-/// The size from which a copy of one part is worth the requests that a copy in parts takes. A smaller one is put, with
-/// bytes that are read once, if they are not cached.
+/// The size from which a cached copy of one part is worth the requests that a copy in parts takes. A smaller one is put,
+/// with its bytes from the cache.
 const MIN_COPIED_PART: u64 = 1 << 20;
+
+/// The largest object of which a store copies no range: AWS copies one only of objects above 5 MiB.
+const MAX_UNRANGED: u64 = 5 << 20;
 
 impl SharedDraft {
     /// Completes the object from its parts, and checks that it has the intended length.
@@ -220,11 +223,23 @@ impl SharedDraft {
         }))
     }
 
-    /// Returns whether an object of one part is copied as a part: it is large enough for the further requests.
-    pub(crate) fn copies_in_parts(&self) -> bool {
-        let state = self.state();
-        let size = state.draft().size();
-        size >= MIN_COPIED_PART && state.copied_base().is_some() && state.is_of_base(size)
+    /// Returns whether the store copies an object of one part as a part. It does if the cache lacks bytes of it, which would
+    /// be fetched and sent, or if it is large enough for the further requests.
+    pub(crate) async fn copies_in_parts(&self) -> bool {
+        let (base, size) = {
+            let state = self.state();
+            let size = state.draft().size();
+            let is_copy = size > 0 && state.is_of_base(size);
+            let can_copy =
+                |size_of_source: u64| size == size_of_source || size_of_source > MAX_UNRANGED;
+            let base = state.copied_base().filter(|_| is_copy);
+            (base.filter(|it| can_copy(it.version.size)).cloned(), size)
+        };
+        let Some(base) = base else {
+            return false;
+        };
+        let cached = self.object(&base).await.locate(ByteRange::new(0, size));
+        size >= MIN_COPIED_PART || !matches!(cached, Coverage::All(_))
     }
 
     /// Sets the headers of a version of the object.

@@ -2,6 +2,7 @@
 //! are they others.
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use tidegate_engine::{Object, Open};
 use tidegate_plan::ByteRange;
 use tidegate_write::{Commit, OpenMode, WriteError, Writer};
@@ -66,6 +67,51 @@ async fn no_byte_crosses_the_network() {
             assert_eq!(kind, Some("text/x-test"));
         }
     }
+}
+
+/// A file below 1 MiB, which `cp` makes as one that must be new. Its bytes are sent from the cache, or copied by the store.
+#[tokio::test(start_paused = true)]
+async fn no_byte_of_a_small_copy_crosses_the_network_twice() {
+    for size in [1, PART - 1, 20 * PART] {
+        for commit in [Commit::Close, Commit::Background] {
+            for is_cached in [false, true] {
+                let desk = Desk::plain();
+                let bytes = sample(size, size);
+                foreign(&desk, FROM, &bytes);
+                let from = opened(&desk, FROM).await;
+                let range = ByteRange::new(0, size);
+                if is_cached {
+                    let read: Vec<_> = from.read_at(range).collect().await;
+                    assert!(read.iter().all(Result::is_ok));
+                }
+                let writer = desk.open(TO, OpenMode::CreateNew).await.expect("opened");
+                let before = moved(&desk);
+                assert!(copy(&writer, &from, 0, size).await);
+                writer.commit(commit).await.expect("committed");
+                desk.writers.settled().await;
+                same(&desk.object(TO).expect("there"), &bytes);
+                let sent = if is_cached && size < PART { size } else { 0 };
+                assert_eq!(moved(&desk) - before, sent, "{size} {commit:?} {is_cached}");
+            }
+        }
+    }
+}
+
+/// A store copies a range of no object of 5 MiB or less (`x-amz-copy-source-range`), but such an object as a whole.
+#[tokio::test(start_paused = true)]
+async fn a_part_of_a_small_object_is_sent() {
+    let desk = Desk::plain();
+    let bytes = sample(1, PART);
+    foreign(&desk, FROM, &bytes);
+    let from = opened(&desk, FROM).await;
+    let writer = desk.open(TO, OpenMode::CreateNew).await.expect("opened");
+    assert!(copy(&writer, &from, 0, PART - 1).await);
+    writer.commit(Commit::Close).await.expect("committed");
+    same(
+        &desk.object(TO).expect("there"),
+        &bytes.slice(..PART as usize - 1),
+    );
+    assert_eq!(desk.bucket().writes(), ["put"]);
 }
 
 #[tokio::test(start_paused = true)]

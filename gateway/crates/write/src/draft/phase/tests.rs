@@ -17,7 +17,7 @@ fn passing() -> WriteError {
 }
 
 /// The table of the module documentation; "crash" replays the journal.
-fn table() -> [Row; 20] {
+fn table() -> [Row; 21] {
     let refused = Some(WriteError::Changed);
     [
         (Step::BeginChange, SINCE_CLOSE),
@@ -25,6 +25,7 @@ fn table() -> [Row; 20] {
         (Step::ReplaceAll, SINCE_CLOSE),
         (Step::Close, SINCE_CLOSE),
         (Step::BeginSync, PROMISE),
+        (Step::EndSync, PROMISE),
         (Step::FailSync, PROMISE),
         (Step::DropPromise, PROMISE),
         (Step::Request, QUEUE),
@@ -148,6 +149,8 @@ fn a_closed_draft_is_seen_until_it_is_written_to_or_published() {
     assert!(phase.is_unclosed() && !phase.is_closed_and_promised());
     take(&mut phase, Step::Close);
     take(&mut phase, Step::BeginSync);
+    assert!(phase.is_promised() && !phase.is_closed_and_promised());
+    take(&mut phase, Step::EndSync);
     take(&mut phase, Step::Request);
     assert!(phase.is_closed_and_promised());
     take(&mut phase, Step::BeginTry);
