@@ -94,7 +94,9 @@ fn found(jwt: &Jwt, places: &Places<'_>, now: i64) -> Result<Option<String>, Ref
     };
     let found = check(true);
     match (&found, check(false)) {
-        (JwtFinding::Admits(_), JwtFinding::Admits(None)) => {}
+        (JwtFinding::Admits(_), unnamed) => {
+            assert!(matches!(unnamed, JwtFinding::Admits(None)), "{unnamed:?}");
+        }
         (found, unnamed) => assert_eq!(format!("{found:?}"), format!("{unnamed:?}")),
     }
     match found {
