@@ -12,7 +12,7 @@ use http::header::AUTHORIZATION;
 use jsonwebtoken::Algorithm;
 use tidegate_plan::Timestamp;
 
-use crate::header_text::cookies;
+use crate::header_text::{cookies, fields, unquoted, value_of};
 use crate::memo::Memo;
 use crate::signed::{DecodedPath, Span};
 use crate::{Refusal, Request};
@@ -89,6 +89,15 @@ impl<'t> SplitToken<'t> {
     }
 }
 
+/// The part of a request that the claims of a token are compared with.
+#[derive(Clone, Copy)]
+pub(crate) struct TokenUse<'r> {
+    pub(crate) path: DecodedPath<'r>,
+    pub(crate) now: Timestamp,
+    /// Whether the caller needs the subject.
+    pub(crate) wants_name: bool,
+}
+
 /// The claims of a verified token.
 struct VerifiedToken {
     span: Span,
@@ -100,15 +109,16 @@ struct VerifiedToken {
 
 impl VerifiedToken {
     /// Decides whether the token admits a request for this path now.
-    fn judge(&self, path: DecodedPath<'_>, now: Timestamp) -> JwtFinding {
-        if let Some(refusal) = self.span.refusal(now) {
+    fn judge(&self, asked: TokenUse<'_>) -> JwtFinding {
+        if let Some(refusal) = self.span.refusal(asked.now) {
             return JwtFinding::Refuses(refusal);
         }
-        let is_under = |prefix: &String| path.is_under(prefix.as_bytes());
+        let is_under = |prefix: &String| asked.path.is_under(prefix.as_bytes());
         match &self.prefixes {
             Some(prefixes) if !prefixes.iter().any(is_under) => {
                 JwtFinding::Refuses(Refusal::Prefix)
             }
+            _ if !asked.wants_name => JwtFinding::Admits(None),
             _ => JwtFinding::Admits(self.subject.clone()),
         }
     }
@@ -136,16 +146,11 @@ impl Jwt {
     }
 
     /// Looks for a token that admits the request: in `Authorization`, the cookies and the query.
-    pub(crate) fn check(
-        &self,
-        request: &Request<'_>,
-        path: DecodedPath<'_>,
-        now: Timestamp,
-    ) -> JwtFinding {
+    pub(crate) fn check(&self, request: &Request<'_>, asked: TokenUse<'_>) -> JwtFinding {
         let mut best = JwtFinding::Absent;
         let mut tries = MAX_TRIES;
         shown(&self.rules, request, |token| {
-            let found = self.judge(token, (path, now), &mut tries);
+            let found = self.judge(token, asked, &mut tries);
             let admits = matches!(found, JwtFinding::Admits(_));
             let is_better =
                 matches!(best, JwtFinding::Absent) || (matches!(found, JwtFinding::Unknown(_)));
@@ -157,20 +162,21 @@ impl Jwt {
         best
     }
 
-    fn judge(
-        &self,
-        shown: &[u8],
-        (path, now): (DecodedPath<'_>, Timestamp),
-        tries: &mut usize,
-    ) -> JwtFinding {
-        let set = self.rules.keys.load();
-        let generation = set.as_ref().map(|set| set.generation);
+    fn judge(&self, shown: &[u8], asked: TokenUse<'_>, tries: &mut usize) -> JwtFinding {
+        let generation = self.rules.keys.generation();
         let known = self.memo.recall(shown, |verified| {
-            (Some(verified.generation) == generation).then(|| verified.judge(path, now))
+            (verified.generation == generation).then(|| verified.judge(asked))
         });
-        if let Some(finding) = known.flatten() {
-            return finding;
+        match known.flatten() {
+            Some(finding) => finding,
+            None => self.judge_new(shown, asked, tries),
         }
+    }
+
+    /// Judges a token that is not remembered, or was verified by other keys.
+    #[cold]
+    fn judge_new(&self, shown: &[u8], asked: TokenUse<'_>, tries: &mut usize) -> JwtFinding {
+        let set = self.rules.keys.load();
         let text = std::str::from_utf8(shown)
             .ok()
             .filter(|text| text.is_ascii());
@@ -192,8 +198,8 @@ impl Jwt {
             Err(Refusal::Key) if can_refresh => return JwtFinding::Unknown(Refusal::Key),
             Err(refusal) => return JwtFinding::Refuses(refusal),
         };
-        let finding = verified.judge(path, now);
-        if verified.span.refusal(now).is_none() {
+        let finding = verified.judge(asked);
+        if verified.span.refusal(asked.now).is_none() {
             let proof = token.message.len() + 1..text.len();
             self.memo.remember(shown, proof, (verified, 0));
         }
@@ -277,22 +283,15 @@ fn shown(rules: &JwtRules, request: &Request<'_>, mut judge: impl FnMut(&[u8]) -
     }
     if let Some(name) = &rules.cookie {
         let named = cookies(request.headers).filter_map(|pair| value_of(pair, name));
-        if named
-            .take(MAX_SHOWN)
-            .any(|value| judge(value.trim_matches('"').as_bytes()))
-        {
+        if named.take(MAX_SHOWN).any(|value| judge(unquoted(value))) {
             return;
         }
     }
     if let (Some(name), Some(query)) = (&rules.query, request.query) {
-        let named = query.split('&').filter_map(|pair| value_of(pair, name));
-        let _ = named.take(MAX_SHOWN).any(|value| judge(value.as_bytes()));
+        let pairs = fields(query.as_bytes(), b'&');
+        let named = pairs.filter_map(|pair| value_of(pair, name));
+        let _ = named.take(MAX_SHOWN).any(judge);
     }
-}
-
-/// Returns the value of `NAME=VALUE`.
-fn value_of<'t>(pair: &'t str, name: &str) -> Option<&'t str> {
-    pair.strip_prefix(name)?.strip_prefix('=')
 }
 
 /// Returns the credentials of `Authorization: Bearer`. Of several lines, none can be believed: the text is empty then.

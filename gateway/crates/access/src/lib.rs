@@ -29,7 +29,7 @@ pub use signed::{KeyError, MAX_PRESIGNED, MIN_SECRET, SigningKey, without_signat
 pub use tokens::NamedToken;
 
 use clients::Clients;
-use jwt::{Jwt, JwtFinding};
+use jwt::{Jwt, JwtFinding, TokenUse};
 use networks::Networks;
 use signed::{DecodedPath, Signed};
 use tokens::Tokens;
@@ -73,8 +73,8 @@ pub struct Access {
 pub struct Request<'r> {
     /// Its method.
     pub method: &'r Method,
-    /// The authority as the client sent it: the host, and the port if it is not the scheme's own. Only a presigned URL
-    /// has to name it, so it may be left empty where there is no query.
+    /// The authority as the client sent it: the host, and the port if it is not the scheme's own. It may be left empty where
+    /// there is no query, or [`Access::reads_host`] is false.
     pub host: &'r str,
     /// The whole path as the client sent it, percent-encoded.
     pub path: &'r str,
@@ -88,6 +88,9 @@ pub struct Request<'r> {
     pub address: Option<IpAddr>,
     /// The names in the verified certificate of the client at the other end of the connection; empty: it has shown none.
     pub certificate: &'r [String],
+    /// Whether the caller needs the name of what admits the request: its limits count by it. Without it the subject of a JWT
+    /// is not copied.
+    pub wants_name: bool,
 }
 
 /// The decision on one request.
@@ -97,8 +100,8 @@ pub enum Verdict<'r, 'a> {
     Admitted {
         /// [`Request::below`] without the signature, if one was its first segment.
         below: &'r str,
-        /// The id of the key, the name of the token or of the certificate, or the subject of the JWT that admitted it; `None`: its network, a
-        /// JWT without a subject, or all are admitted.
+        /// The id of the key, the name of the token or of the certificate, or the subject of the JWT that admitted it; `None`:
+        /// its network, a JWT without a subject, or all are admitted. Without [`Request::wants_name`] it means nothing.
         by: Option<Cow<'a, str>>,
     },
     /// Nothing that is known here admits the request, and others may know more.
@@ -219,6 +222,12 @@ impl Access {
         !self.networks.is_empty()
     }
 
+    /// Returns whether the host can matter: a presigned URL names it.
+    #[must_use]
+    pub fn reads_host(&self) -> bool {
+        !self.signed.is_empty()
+    }
+
     /// Returns whether a token can admit a request, so that a challenge (RFC 9110, 11.6.1) is of use.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
@@ -289,7 +298,14 @@ impl Access {
     fn check_jwt<'r>(&self, request: &Request<'r>, below: &'r str, now: Timestamp) -> JwtFinding {
         match &self.jwt {
             None => JwtFinding::Absent,
-            Some(jwt) => jwt.check(request, DecodedPath::new(request, below), now),
+            Some(jwt) => {
+                let asked = TokenUse {
+                    path: DecodedPath::new(request, below),
+                    now,
+                    wants_name: request.wants_name,
+                };
+                jwt.check(request, asked)
+            }
         }
     }
 

@@ -1,29 +1,27 @@
 //! Limits of a route (`[limits.NAME]`): requests a second, bytes a second, and requests at once, by client address, by
 //! key or for all clients together. The time since any fixed start is an argument.
 //!
-//! Memory is bounded, however many addresses come: two tables of 65,536 slots, and an entry for each request under way.
+//! Memory is bounded, however many addresses come: two tables of 65,536 slots, and at most
+//! two entries for each request under way.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher as _, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher as _, Hash, Hasher, RandomState};
 use std::num::{NonZeroU32, NonZeroU64};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tidegate_plan::Client;
-use tidegate_telemetry::locks::Recover as _;
 
 mod bytes;
+mod places;
 mod requests;
 mod table;
 
 use bytes::ByteLimit;
+use places::PlaceTable;
+pub use places::UnderWay;
 use requests::RequestLimit;
 
 /// The longest time in which a whole burst may come again.
 const MAX_BURST_TIME: Duration = Duration::from_secs(365 * 86_400);
-
-/// The parts of the map of requests under way, which are locked apart.
-const SHARDS: usize = 16;
 
 /// The clients that share one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -109,9 +107,6 @@ impl Hasher for KnownHash {
     }
 }
 
-/// The requests under way of those who have some.
-type UnderWayCounts = HashMap<LimitKey, u32, BuildHasherDefault<KnownHash>>;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharer {
     Client(Client),
@@ -174,15 +169,8 @@ pub struct Limits {
     requests: Option<RequestLimit>,
     bytes: Option<ByteLimit>,
     connections: Option<NonZeroU32>,
-    under_way: [Mutex<UnderWayCounts>; SHARDS],
+    places: PlaceTable,
     hasher: RandomState,
-}
-
-/// A request under way; dropping it gives its place back.
-#[derive(Debug)]
-pub struct UnderWay {
-    limits: Arc<Limits>,
-    key: LimitKey,
 }
 
 impl Limits {
@@ -196,7 +184,7 @@ impl Limits {
             requests: requests.map(|rate| RequestLimit::new(rate, rules.burst, shared)),
             bytes: rules.bytes.map(|rate| ByteLimit::new(rate, shared)),
             connections: rules.connections,
-            under_way: Default::default(),
+            places: PlaceTable::default(),
             hasher: RandomState::new(),
         }
     }
@@ -223,14 +211,10 @@ impl Limits {
     ///
     /// # Errors
     /// The limit that it has reached; it is then not counted by the rate of requests.
-    pub fn enter(
-        self: &Arc<Self>,
-        key: LimitKey,
-        now: Duration,
-    ) -> Result<Option<UnderWay>, Limited> {
+    pub fn enter(&self, key: LimitKey, now: Duration) -> Result<Option<UnderWay>, Limited> {
         let place = match self.connections {
             None => None,
-            Some(most) => Some(self.take_place(key, most).ok_or(Limited::Connections)?),
+            Some(most) => Some(self.places.take(key, most).ok_or(Limited::Connections)?),
         };
         if let Some(requests) = &self.requests {
             requests
@@ -260,44 +244,6 @@ impl Limits {
         match &self.bytes {
             None => Ok(()),
             Some(limit) => limit.send(key, now, bytes),
-        }
-    }
-
-    fn take_place(self: &Arc<Self>, key: LimitKey, most: NonZeroU32) -> Option<UnderWay> {
-        let mut shard = self.shard(key);
-        let count = shard.entry(key).or_default();
-        // `most` is at least one: an entry that was just made is kept.
-        if *count >= most.get() {
-            return None;
-        }
-        *count += 1;
-        Some(UnderWay {
-            limits: self.clone(),
-            key,
-        })
-    }
-
-    fn shard(&self, key: LimitKey) -> MutexGuard<'_, UnderWayCounts> {
-        // Other bits than those by which a shard finds its entries.
-        let shard = usize::try_from((key.hash >> 32) % SHARDS as u64).unwrap_or(0);
-        // A count is changed in one step, and is whole after a panic of another thread.
-        self.under_way[shard].lock().recover()
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let mut shard = self.limits.shard(self.key);
-        let left = shard.get_mut(&self.key).map(|count| {
-            *count = count.saturating_sub(1);
-            *count
-        });
-        if left == Some(0) {
-            shard.remove(&self.key);
-            // As many entries as requests under way, and no more memory than a few times as many.
-            if shard.capacity() > 64 && shard.len() < shard.capacity() / 8 {
-                shard.shrink_to_fit();
-            }
         }
     }
 }

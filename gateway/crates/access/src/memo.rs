@@ -8,13 +8,14 @@
 //! on the whole text, so the time of a look-up may reveal that two texts share one: ten bits of a proof of 256 and more.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use foldhash::SharedSeed;
+use foldhash::quality::SeedableRandomState;
 use tidegate_plan::is_same_secret;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The credentials that are remembered at most.
 const SLOTS: usize = 1024;
@@ -25,7 +26,7 @@ const MAX_BYTES: usize = 4096;
 /// The table.
 pub(crate) struct Memo<V> {
     slots: Box<[ArcSwapOption<Entry<V>>]>,
-    seed: u64,
+    hasher: SeedableRandomState,
 }
 
 /// A verified credential.
@@ -46,9 +47,10 @@ impl<V> Memo<V> {
     /// Returns an empty table; one that is not `used` has no slots.
     pub(crate) fn new(used: bool) -> Self {
         let slots = if used { SLOTS } else { 0 };
+        let seed = RandomState::new().hash_one(());
         Self {
             slots: (0..slots).map(|_| ArcSwapOption::empty()).collect(),
-            seed: RandomState::new().hash_one(()),
+            hasher: SeedableRandomState::with_seed(seed, SharedSeed::global_random()),
         }
     }
 
@@ -75,7 +77,9 @@ impl<V> Memo<V> {
     }
 
     fn slot(&self, shown: &[u8]) -> Option<&ArcSwapOption<Entry<V>>> {
-        let hash = xxh3_64_with_seed(shown, self.seed);
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(shown);
+        let hash = hasher.finish();
         self.slots.get(usize::try_from(hash % SLOTS as u64).ok()?)
     }
 }

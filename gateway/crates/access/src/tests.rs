@@ -66,6 +66,7 @@ fn check(rules: Rules, asked: &Asked) -> Result<(String, Option<String>), Refusa
         headers: &headers,
         address: asked.address.map(|text| text.parse().expect("an address")),
         certificate: &certificate,
+        wants_name: true,
     };
     match Access::new(rules).check(&request, Timestamp::from_secs(1_800_000_000)) {
         Verdict::Admitted { below, by } => Ok((below.to_owned(), by.map(Cow::into_owned))),

@@ -59,6 +59,7 @@ impl Asked {
             headers: &headers,
             address: None,
             certificate: &[],
+            wants_name: true,
         };
         let now = Timestamp::from_secs(i64::try_from(NOW).expect("small"));
         match access.check(&request, now) {
@@ -363,6 +364,7 @@ fn a_referer_admits_by_its_host_alone() {
             headers: &headers,
             address: None,
             certificate: &[],
+            wants_name: true,
         };
         let now = Timestamp::from_secs(0);
         if access.check(&request, now).is_admitted() {

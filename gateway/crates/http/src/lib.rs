@@ -197,14 +197,18 @@ struct RequestTerms {
     max_uri_bytes: usize,
 }
 
-/// Returns the route of a request and the path below it, if a route has its host and path.
+/// A route that was found, and the path below it.
+type Found<'s, 'p> = Option<(&'s RouteState, &'p str)>;
+
+/// Returns the host of a request, and its route with the path below it, if a route has its host and path.
 fn find_route<'s, 'p>(
     routes: &'s RouteSet,
     parts: &'p Parts,
     max_uri_bytes: usize,
-) -> Result<Option<(&'s RouteState, &'p str)>, RequestError> {
+) -> Result<(&'p str, Found<'s, 'p>), RequestError> {
     check_target(parts, max_uri_bytes)?;
-    Ok(routes.find(host(parts)?, parts.uri.path()))
+    let host = host(parts)?;
+    Ok((host, routes.find(host, parts.uri.path())))
 }
 
 /// Checks the length of a request's target.

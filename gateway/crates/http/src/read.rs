@@ -20,7 +20,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::time::Instant;
 
-use self::access::{Admission, ClosedRequest, NotAdmitted};
+use self::access::{ClosedRequest, NotAdmitted};
 use self::cached_headers::header_value;
 pub(crate) use self::cached_headers::{CachedHeaders, HeaderCache};
 pub(crate) use self::private::lets_share;
@@ -62,41 +62,43 @@ impl Frontend {
         if found.is_ok() && parts.method == Method::OPTIONS && parts.uri.path() == "*" {
             return Reply::new(StatusCode::NO_CONTENT, HeaderMap::new(), Content::Nothing);
         }
-        let (route, below) = match found.and_then(|route| readable(route, &parts.method)) {
+        let found = found.and_then(|(host, route)| Ok((host, readable(route, &parts.method)?)));
+        let (host, (route, below)) = match found {
             Ok(found) => found,
             Err(error) => return Reply::error(&error, Duration::ZERO, &parts.method),
         };
         if parts.method == Method::OPTIONS {
             return options(&route.settings, &parts.headers);
         }
-        let mut admission = Admission { below, share: None };
+        let (mut below, mut share) = (below, None);
         if !route.settings.is_open() {
             let request = ClosedRequest {
                 routes: &routes,
                 route,
                 below,
+                host,
                 parts,
                 started,
                 address,
                 peer,
             };
-            let admitted = match self.admit(request) {
-                Ok(admission) => Ok(admission),
+            let admitted = match self.admit(&request, &mut share) {
+                Ok(below) => Ok(below),
                 Err(NotAdmitted::Refused(error)) => Err(error),
                 // Boxed, so that other requests do not carry its state.
                 Err(NotAdmitted::Undecided(undecided)) => {
-                    Box::pin(self.admit_by_others(request, undecided)).await
+                    Box::pin(self.admit_by_others(request, undecided, &mut share)).await
                 }
             };
-            admission = match admitted {
-                Ok(admission) => admission,
+            below = match admitted {
+                Ok(below) => below,
                 Err(error) => return access::refusal(route, parts, &error),
             };
         }
         let times = (started, address.counted.into());
-        let answer = self.answer_object(route, admission.below, parts, times);
+        let answer = self.answer_object(route, below, parts, times);
         let mut reply = complete(route, parts, answer.await);
-        if let Some(share) = admission.share {
+        if let Some(share) = share {
             reply.answer = reply.answer.map(|content| share.limit(content));
         }
         reply

@@ -95,13 +95,10 @@ pub(crate) fn host(parts: &Parts) -> Result<&str, RequestError> {
     Ok(parts.uri.host().unwrap_or(own))
 }
 
-/// Returns the requested host as the client sent it, with its port. Empty if there is none; [`host`] has refused
-/// requests with several.
-pub(crate) fn authority(parts: &Parts) -> &str {
-    let own = parts.headers.get(HOST);
-    let own = || own.and_then(|value| value.to_str().ok());
-    let target = parts.uri.authority().map(http::uri::Authority::as_str);
-    target.or_else(own).unwrap_or_default()
+/// Returns the requested host as the client sent it, with its port: `host` is what [`host`] has returned.
+pub(crate) fn authority<'p>(parts: &'p Parts, host: &'p str) -> &'p str {
+    let target = parts.uri.authority();
+    target.map_or(host, http::uri::Authority::as_str)
 }
 
 /// Returns the directives of the request's `Cache-Control`, without their values.

@@ -69,7 +69,7 @@ impl Frontend {
         max_uri_bytes: usize,
     ) -> Result<Reply, RequestError> {
         let routes = self.routes.load();
-        let found = find_route(&routes, parts, max_uri_bytes)?;
+        let (_, found) = find_route(&routes, parts, max_uri_bytes)?;
         let (route, below) = found.ok_or(RequestError::NoRoute)?;
         let hidden = route.settings.is_hidden();
         let Some(token) = &route.settings.write_token else {

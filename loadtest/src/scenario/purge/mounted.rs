@@ -1,9 +1,16 @@
-//! A purge of keys of which the kernel of a mount knows, and of the same keys before it does.
+//! Purges of keys and of a prefix of which the kernel of a mount knows, and the same ones before it does.
+//!
+//! A purge returns when the kernel has forgotten what it covers: its part is the difference. What the kernel shows is looked
+//! at behind each hard one.
+
+use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
 
 use super::operator::Operator;
-use super::{AT_ONCE, KINDS, OF_KEYS, is_soft};
+use super::{AT_ONCE, KINDS, LOOKED_AT, OF_KEYS, OF_ONE, is_soft};
 use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::measure::median;
@@ -16,9 +23,28 @@ use crate::report::{Report, Target};
 use crate::slow_disk::need_root;
 
 /// The purges of each kind with and without the kernel, of which the median counts.
-const ROUNDS: usize = 3;
-/// The length of a file.
+const ROUNDS: u64 = 3;
+/// The length of a file at first. Each purge follows a change of some of them by which they grow.
 const LEN: u64 = 100;
+
+/// A mount, and the files that its gateway knows.
+struct Mounted {
+    mount: Mount,
+    count: u64,
+    /// The changes so far.
+    changes: u64,
+}
+
+/// The times of purges of one kind, in milliseconds.
+#[derive(Default)]
+struct KernelTimes {
+    /// Of the request, while the kernel knows nothing.
+    without: Vec<f64>,
+    /// Of the request, while it knows all files.
+    with: Vec<f64>,
+    /// From the answer until every changed file that is looked at has shown its new size.
+    shown: Vec<f64>,
+}
 
 /// Measures the kernel's part of purges.
 pub(super) async fn run(context: &Context, report: &mut Report) -> Result<()> {
@@ -28,48 +54,106 @@ pub(super) async fn run(context: &Context, report: &mut Report) -> Result<()> {
             .push(format!("the purge with a mount is left out: {error:#}"));
         return Ok(());
     }
-    let count = (context.count(100 * AT_ONCE) / 100).clamp(1, AT_ONCE);
-    let key = |n: u64| format!("mounted/{n:05}");
-    let object = |n| (key(n), Pattern { seed: n, len: LEN });
-    progress(format!("{count} files of a mount"));
-    context.bucket.put_all((0..count).map(object)).await?;
-    let settings = Settings {
-        profile: "ttl = \"1d\"\n",
-        ..Settings::WEB
-    };
-    let dir = context.new_dir("purge-mounted-")?;
-    let state = dir.join("state");
-    let mut home = Home::new(dir, context.origin(), settings);
-    home.state = Some(state);
-    let mount = Mount::tidegate(&home).await?;
-    report.peer("tidegate with a mount", mount.config());
-    let peer = mount.gateway().context("it is ours")?;
-    let paths: Vec<_> = (0..count).map(|n| format!("/{}", key(n))).collect();
-    let names = serde_json::json!({ "paths": paths });
-    let mut operator = Operator::connect(peer).await?;
+    let mut mounted = Mounted::start(context).await?;
+    let (count, config) = (mounted.count, mounted.mount.config());
+    report.peer("tidegate with a mount", config);
     let mut rows = vec![];
-    for kind in KINDS {
-        let purge = is_soft(names.clone(), kind);
-        let (mut without, mut with) = (vec![], vec![]);
-        for _ in 0..ROUNDS {
-            read_all(peer, &paths).await?;
-            without.push(operator.purge(&purge).await?.0);
-            read_all(peer, &paths).await?;
-            let files: Vec<_> = (0..count).map(|n| mount.file(&key(n))).collect();
-            tokio::task::spawn_blocking(move || know_all(&files)).await??;
-            with.push(operator.purge(&purge).await?.0);
+    for (what, names, target) in [
+        ("its keys", json!({ "paths": mounted.paths() }), OF_KEYS),
+        ("their prefix", json!({ "prefixes": ["/mounted/"] }), OF_ONE),
+    ] {
+        for kind in KINDS {
+            let times = mounted
+                .times(context, &is_soft(names.clone(), kind))
+                .await?;
+            let KernelTimes {
+                without,
+                with,
+                shown,
+            } = &times;
+            let [without, with, shown] = [without, with, shown].map(|all| median(all));
+            let without = without.unwrap_or(f64::NAN);
+            let with = with.unwrap_or(f64::NAN);
+            let shown = shown.map_or_else(|| "–".to_owned(), figure);
+            let name = format!("{what}, {kind}");
+            let check =
+                format!("purge of {count} keys beside a mount whose kernel knows none, {name}, ms");
+            report.aim(check, without, Target::AtMost(target));
+            let figures = [without, with, with - without].map(figure);
+            let row = [name].into_iter().chain(figures).chain([shown]);
+            rows.push(row.collect());
         }
-        let [without, with] = [without, with].map(|all| median(&all).unwrap_or(f64::NAN));
-        let figures = [without, with, with - without].map(figure);
-        rows.push([kind.to_owned()].into_iter().chain(figures).collect());
-        let name =
-            format!("purge of {count} keys beside a mount whose kernel knows none, {kind}, ms");
-        report.aim(name, without, Target::AtMost(OF_KEYS));
     }
     let title = format!("purges of {count} keys beside a mount, p50 of {ROUNDS}, ms");
-    let columns = ["purge", "the kernel knows none", "it knows all", "its part"];
+    let columns = [
+        "purge of",
+        "the kernel knows none",
+        "it knows all",
+        "its part",
+        "then to the new sizes of some",
+    ];
     report.table(title, &columns, rows);
     Ok(())
+}
+
+fn key(n: u64) -> String {
+    format!("mounted/{n:05}")
+}
+
+impl Mounted {
+    async fn start(context: &Context) -> Result<Self> {
+        let count = (context.count(100 * AT_ONCE) / 100).clamp(1, AT_ONCE);
+        progress(format!("{count} files of a mount"));
+        let object = |n| (key(n), Pattern { seed: n, len: LEN });
+        context.bucket.put_all((0..count).map(object)).await?;
+        let settings = Settings {
+            profile: "ttl = \"1d\"\n",
+            ..Settings::WEB
+        };
+        let dir = context.new_dir("purge-mounted-")?;
+        let state = dir.join("state");
+        let mut home = Home::new(dir, context.origin(), settings);
+        home.state = Some(state);
+        Ok(Self {
+            mount: Mount::tidegate(&home).await?,
+            count,
+            changes: 0,
+        })
+    }
+
+    fn paths(&self) -> Vec<String> {
+        (0..self.count).map(|n| format!("/{}", key(n))).collect()
+    }
+
+    /// Purges with and without the kernel's knowledge, in turn.
+    async fn times(&mut self, context: &Context, purge: &Value) -> Result<KernelTimes> {
+        let mut found = KernelTimes::default();
+        let peer = self.mount.gateway().context("it is ours")?;
+        let mut operator = Operator::connect(peer).await?;
+        let paths = self.paths();
+        let files: Vec<_> = (0..self.count).map(|n| self.mount.file(&key(n))).collect();
+        for _ in 0..ROUNDS {
+            read_all(peer, &paths).await?;
+            found.without.push(operator.purge(purge).await?.0);
+            read_all(peer, &paths).await?;
+            let known = files.clone();
+            tokio::task::spawn_blocking(move || know_all(&known)).await??;
+            self.changes += 1;
+            let (changed, len) = (self.count.min(LOOKED_AT), LEN + self.changes);
+            let object = |n| (key(n), Pattern { seed: n, len });
+            context.bucket.put_all((0..changed).map(object)).await?;
+            found.with.push(operator.purge(purge).await?.0);
+            // A soft one has the old version served while it is confirmed.
+            if purge["soft"] == false {
+                let changed = files[..changed as usize].to_vec();
+                let looked = move || show(&changed, len);
+                found
+                    .shown
+                    .push(tokio::task::spawn_blocking(looked).await??);
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// Has the gateway know every key, and no kernel.
@@ -83,10 +167,26 @@ async fn read_all(peer: &Peer, paths: &[String]) -> Result<()> {
 }
 
 /// Has the kernel know every file with its bytes.
-fn know_all(files: &[std::path::PathBuf]) -> Result<()> {
+fn know_all(files: &[PathBuf]) -> Result<()> {
     for file in files {
         let bytes = std::fs::read(file)?;
-        ensure!(bytes.len() as u64 == LEN, "{}", file.display());
+        ensure!(bytes.len() as u64 >= LEN, "{}", file.display());
     }
     Ok(())
+}
+
+/// Looks at files that were purged, and reads them: the first look of each must show the new size. Returns the milliseconds
+/// that this takes, most of which are the bucket's.
+fn show(files: &[PathBuf], len: u64) -> Result<f64> {
+    let since = Instant::now();
+    for file in files {
+        let (shown, name) = (file.metadata()?.len(), file.display());
+        ensure!(
+            shown == len,
+            "{name}: the kernel shows {shown} of {len} bytes"
+        );
+        let bytes = std::fs::read(file)?.len() as u64;
+        ensure!(bytes == len, "{name}: {bytes} bytes are read of {len}");
+    }
+    Ok(since.elapsed().as_secs_f64() * 1e3)
 }

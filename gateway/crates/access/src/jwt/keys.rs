@@ -17,6 +17,9 @@ use tidegate_telemetry::locks::Recover as _;
 /// The fewest bytes of a shared secret (RFC 7518, 3.2).
 pub const MIN_JWT_SECRET: usize = 32;
 
+/// The generation where no keys are in force. No set has it.
+const NO_KEYS: u64 = u64::MAX;
+
 /// The most keys of a set.
 const MAX_KEYS: usize = 64;
 
@@ -192,6 +195,8 @@ pub struct JwtKeys {
     parts: Mutex<KeyParts>,
     /// All of them.
     set: ArcSwapOption<KeySet>,
+    /// The generation of `set`; [`NO_KEYS`] without one.
+    generation: AtomicU64,
     can_refresh: bool,
 }
 
@@ -209,6 +214,7 @@ impl JwtKeys {
         let keys = Self {
             parts: Mutex::default(),
             set: ArcSwapOption::empty(),
+            generation: AtomicU64::new(NO_KEYS),
             can_refresh,
         };
         keys.replace_fixed(fixed);
@@ -231,6 +237,9 @@ impl JwtKeys {
         let sets = parts.fixed.iter().chain(&parts.loaded);
         let keys: Vec<_> = sets.flat_map(|set| set.keys.iter().cloned()).collect();
         let set = (!keys.is_empty()).then(|| Arc::new(KeySet::new(keys)));
+        let generation = set.as_ref().map_or(NO_KEYS, |set| set.generation);
+        // First, so that nothing that the keys before have verified counts once these are in force.
+        self.generation.store(generation, Ordering::Release);
         self.set.store(set);
     }
 
@@ -248,6 +257,11 @@ impl JwtKeys {
 
     pub(super) fn can_refresh(&self) -> bool {
         self.can_refresh
+    }
+
+    /// Returns the generation of the keys in force. What others have verified does not count.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     pub(super) fn load(&self) -> arc_swap::Guard<Option<Arc<KeySet>>> {

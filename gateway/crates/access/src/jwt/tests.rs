@@ -82,9 +82,24 @@ fn found(jwt: &Jwt, places: &Places<'_>, now: i64) -> Result<Option<String>, Ref
         headers: &headers,
         address: None,
         certificate: &[],
+        wants_name: true,
     };
-    let path = DecodedPath::new(&request, request.below);
-    match jwt.check(&request, path, Timestamp::from_secs(now)) {
+    let check = |wants_name| {
+        let asked = TokenUse {
+            path: DecodedPath::new(&request, request.below),
+            now: Timestamp::from_secs(now),
+            wants_name,
+        };
+        jwt.check(&request, asked)
+    };
+    let found = check(true);
+    match (&found, check(false)) {
+        (JwtFinding::Admits(_), unnamed) => {
+            assert!(matches!(unnamed, JwtFinding::Admits(None)), "{unnamed:?}");
+        }
+        (found, unnamed) => assert_eq!(format!("{found:?}"), format!("{unnamed:?}")),
+    }
+    match found {
         JwtFinding::Absent => Ok(None),
         JwtFinding::Admits(subject) => Ok(Some(subject.as_deref().unwrap_or("-").to_owned())),
         JwtFinding::Refuses(refusal) | JwtFinding::Unknown(refusal) => Err(refusal),

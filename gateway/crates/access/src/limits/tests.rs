@@ -22,12 +22,12 @@ fn rate(requests: u32) -> Option<Rate> {
     })
 }
 
-fn limits(rules: LimitRules) -> Arc<Limits> {
-    Arc::new(Limits::new(rules))
+fn limits(rules: LimitRules) -> Limits {
+    Limits::new(rules)
 }
 
 /// Returns how long the next request has to wait; zero: it is admitted.
-fn wait(limits: &Arc<Limits>, client: Client, now: Duration) -> Duration {
+fn wait(limits: &Limits, client: Client, now: Duration) -> Duration {
     match limits.enter(limits.key(client, None), now) {
         Ok(_) => Duration::ZERO,
         Err(Limited::Requests { retry_after }) => retry_after,
@@ -156,12 +156,30 @@ fn places_are_taken_and_given_back() {
     drop((second, third));
     let refused = limits.enter(key, S(0)).err();
     assert!(matches!(refused, Some(Limited::Requests { .. })));
-    let left: usize = limits
-        .under_way
-        .iter()
-        .map(|shard| shard.lock().expect("whole").len())
-        .sum();
+    let (left, _) = limits.places.counts();
     assert_eq!(left, 0, "also of the one that was refused");
+}
+
+#[test]
+fn places_of_a_hundred_thousand_addresses_take_the_memory_of_those_under_way() {
+    let limits = limits(LimitRules {
+        connections: NonZeroU32::new(1),
+        ..LimitRules::default()
+    });
+    let enter = |n| limits.enter(limits.key(numbered(n), None), S(0));
+    let held: Vec<_> = (0..2_000).map(|n| enter(n).expect("a place")).collect();
+    for n in 2_000..100_000 {
+        assert!(enter(n).is_ok(), "{n}");
+    }
+    let (requests, entries) = limits.places.counts();
+    assert_eq!(requests, held.len());
+    assert!(entries <= 2 * held.len() + 16 * 64, "{entries}");
+    // Those that stay are counted as before.
+    for n in 0..2_000 {
+        assert_eq!(enter(n).err(), Some(Limited::Connections), "{n}");
+    }
+    drop(held);
+    assert!((0..2_000).all(|n| enter(n).is_ok()));
 }
 
 #[test]
@@ -181,7 +199,7 @@ fn bytes_wait_for_those_before_them() {
     let other = limits.key(client("192.0.2.2"), None);
     assert_eq!(limits.send(other, S(10), usize::MAX), Ok(()));
     assert!(limits.send(other, S(10), 1).is_err());
-    let none = Arc::new(Limits::new(LimitRules::default()));
+    let none = Limits::new(LimitRules::default());
     assert_eq!(none.send(key, S(0), usize::MAX), Ok(()));
 }
 

@@ -11,14 +11,14 @@ use percent_encoding::percent_decode_str;
 use tidegate_plan::{Timestamp, hex, is_same_secret};
 
 use super::{SigningKey, Span};
-use crate::header_text::cookies;
+use crate::header_text::{cookies, unquoted, value_of};
 use crate::{Refusal, Request};
 
 /// The beginning of a segment that may be a signature. No encoder escapes a letter.
 const BEGIN: &str = "expires";
 
-/// The cookie's name, with its equals sign.
-const COOKIE_BEGIN: &str = "tidegate=";
+/// The cookie's name.
+const COOKIE: &str = "tidegate";
 
 /// The most cookies of a request that are looked at.
 const MAX_COOKIES: usize = 8;
@@ -56,27 +56,43 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// The path of a request without its signature, in two parts that are still percent-encoded.
+/// The path of a request without its signature.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct DecodedPath<'r>(&'r str, &'r str);
+pub(crate) struct DecodedPath<'r> {
+    /// The whole path, and its end below the route.
+    path: &'r str,
+    end: &'r str,
+    /// The same end without a signature.
+    below: &'r str,
+}
 
 impl<'r> DecodedPath<'r> {
     /// Returns the path of a request whose rest below the route, without a signature, is `below`.
     pub(crate) fn new(request: &Request<'r>, below: &'r str) -> Self {
-        let route = request.path.strip_suffix(request.below);
-        Self(route.unwrap_or_default(), below)
+        Self {
+            path: request.path,
+            end: request.below,
+            below,
+        }
+    }
+
+    /// Returns the path in two parts that are still percent-encoded: up to the route, and below it.
+    fn parts(self) -> (&'r str, &'r str) {
+        let route = self.path.strip_suffix(self.end);
+        (route.unwrap_or_default(), self.below)
     }
 
     /// Returns whether a prefix that ends in `/` covers the path, or another one is the path.
     pub(crate) fn is_under(self, prefix: &[u8]) -> bool {
-        let (first, second) = (self.0.as_bytes(), self.1.as_bytes());
+        let (route, below) = self.parts();
+        let (first, second) = (route.as_bytes(), below.as_bytes());
         let (own, more) = prefix.split_at(prefix.len().min(first.len()));
         // Most paths are spelled without escapes, and are compared as they stand.
         if first.starts_with(own) && second.starts_with(more) && !prefix.contains(&b'%') {
             let is_whole = prefix.len() == first.len() + second.len();
             return prefix.ends_with(b"/") || is_whole;
         }
-        let mut path = percent_decode_str(self.0).chain(percent_decode_str(self.1));
+        let mut path = percent_decode_str(route).chain(percent_decode_str(below));
         let begins = prefix.iter().all(|byte| path.next() == Some(*byte));
         begins && (prefix.ends_with(b"/") || path.next().is_none())
     }
@@ -175,10 +191,10 @@ pub(super) fn shown<'r>(
     if query.is_some_and(&mut judge) {
         return;
     }
-    let values = cookies(request.headers).filter_map(|pair| pair.strip_prefix(COOKIE_BEGIN));
+    let values = cookies(request.headers).filter_map(|pair| value_of(pair, COOKIE));
     // Some libraries quote a value, others encode it.
-    let values = values.map(|value| Shown::Cookie(value.trim_matches('"')));
-    let _ = values.take(MAX_COOKIES).any(judge);
+    let values = values.filter_map(|value| std::str::from_utf8(unquoted(value)).ok());
+    let _ = values.take(MAX_COOKIES).map(Shown::Cookie).any(judge);
 }
 
 /// Decodes a segment or a cookie. `None`: it is no text.

@@ -70,6 +70,7 @@ fn admits(access: &Access, token: &str) -> [bool; 3] {
             headers: &headers,
             address: None,
             certificate: &[],
+            wants_name: true,
         };
         let now = Timestamp::from_secs(i64::try_from(NOW).expect("small"));
         access.check(&request, now).is_admitted()

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::limits::Share;
 use crate::client_address::{ClientAddress, scheme};
 use crate::reply::{Reply, cors};
-use crate::request::{authority, host};
+use crate::request::authority;
 use crate::request_error::{Challenge, RequestError};
 use crate::routes::RouteSet;
 use crate::settings::RouteAccess;
@@ -20,32 +20,27 @@ use tidegate_auth::{Answer, Question};
 use tidegate_plan::Timestamp;
 use tidegate_socket::Peer;
 
-/// A request that was admitted.
-#[derive(Debug)]
-pub(super) struct Admission<'s, 'p> {
-    /// The path below the route, without a signature in it.
-    pub(super) below: &'p str,
-    /// Its share in the route's limits, if its answer has to keep to them.
-    pub(super) share: Option<Share<'s>>,
-}
-
 /// A request that is not admitted, or not yet.
 #[derive(Debug)]
-pub(super) enum NotAdmitted<'s, 'p> {
-    /// The route's limits or access refuse it.
-    Refused(RequestError),
+pub(super) enum NotAdmitted<'p> {
+    /// The route's limits or access refuse it. Boxed, so that an admission does not carry its size.
+    Refused(Box<RequestError>),
     /// Others have to be asked: see [`Frontend::admit_by_others`].
-    Undecided(Undecided<'s, 'p>),
+    Undecided(Undecided<'p>),
+}
+
+impl From<Box<RequestError>> for NotAdmitted<'_> {
+    fn from(error: Box<RequestError>) -> Self {
+        Self::Refused(error)
+    }
 }
 
 /// A request on which the access cannot decide alone.
 #[derive(Debug)]
-pub(super) struct Undecided<'s, 'p> {
+pub(super) struct Undecided<'p> {
     below: &'p str,
     refusal: Refusal,
     newer_keys: bool,
-    /// Its share in the limits that were looked at already.
-    share: Option<Share<'s>>,
 }
 
 /// A GET or HEAD request on a route that is not open.
@@ -54,6 +49,8 @@ pub(super) struct ClosedRequest<'s, 'p> {
     pub(super) routes: &'s RouteSet,
     pub(super) route: &'s RouteState,
     pub(super) below: &'p str,
+    /// The host by which the route was found.
+    pub(super) host: &'p str,
     pub(super) parts: &'p Parts,
     pub(super) started: Instant,
     pub(super) address: ClientAddress,
@@ -71,35 +68,39 @@ impl Frontend {
     /// Judges a request by the route's limits and access. The limits come first: guesses at a token count as requests.
     /// Limits by key need the key, and those of a hidden route would tell that it is there.
     ///
-    /// It waits for nothing, so that a hit on a private route costs little more than one on an open route.
+    /// Returns the path below the route, without a signature in it. `share` becomes the request's share in the limits, if
+    /// its answer has to keep to them. It waits for nothing, so that a hit on a private route costs little more than one on an
+    /// open route.
     ///
     /// # Errors
     /// The refusal, which is counted; [`RequestError::NoRoute`] if the access hides what it protects. Or others have to be
     /// asked.
     pub(super) fn admit<'s, 'p>(
         &self,
-        request: ClosedRequest<'s, 'p>,
-    ) -> Result<Admission<'s, 'p>, NotAdmitted<'s, 'p>> {
+        request: &ClosedRequest<'s, 'p>,
+        share: &mut Option<Share<'s>>,
+    ) -> Result<&'p str, NotAdmitted<'p>> {
         let settings = &request.route.settings;
-        let share = self.enter(settings.early_limits(), request.client(), None, None);
-        let share = share.map_err(NotAdmitted::Refused)?;
-        let Some(access) = &settings.access else {
-            let below = request.below;
-            return Ok(Admission { below, share });
-        };
-        self.judge(access, request, share)
+        self.enter(settings.early_limits(), request.client(), None, share)?;
+        match &settings.access {
+            None => Ok(request.below),
+            Some(access) => self.judge(access, request, share),
+        }
     }
 
     /// Judges a request by the access itself.
     fn judge<'s, 'p>(
         &self,
         access: &RouteAccess,
-        request: ClosedRequest<'s, 'p>,
-        share: Option<Share<'s>>,
-    ) -> Result<Admission<'s, 'p>, NotAdmitted<'s, 'p>> {
+        request: &ClosedRequest<'s, 'p>,
+        share: &mut Option<Share<'s>>,
+    ) -> Result<&'p str, NotAdmitted<'p>> {
         let now = self.engine.now();
         let asked = asked(access, request, now);
         match access.rules.check(&asked, now) {
+            Verdict::Admitted { below, by } => {
+                Ok(self.admitted(request, (below, by.as_deref()), share)?)
+            }
             Verdict::Undecided {
                 below,
                 refusal,
@@ -108,15 +109,10 @@ impl Frontend {
                 below,
                 refusal,
                 newer_keys,
-                share,
             })),
-            Verdict::Admitted { below, by } => {
-                let admitted = self.admitted(request, (below, by.as_deref()), share);
-                admitted.map_err(NotAdmitted::Refused)
-            }
             Verdict::Refused(refusal) => {
                 let refusal = (refusal, challenge(access, refusal));
-                Err(NotAdmitted::Refused(self.refused(access, refusal)))
+                Err(self.refused(access, refusal).into())
             }
         }
     }
@@ -128,24 +124,23 @@ impl Frontend {
     pub(super) async fn admit_by_others<'s, 'p>(
         &self,
         request: ClosedRequest<'s, 'p>,
-        undecided: Undecided<'s, 'p>,
-    ) -> Result<Admission<'s, 'p>, RequestError> {
+        undecided: Undecided<'p>,
+        share: &mut Option<Share<'s>>,
+    ) -> Result<&'p str, Box<RequestError>> {
+        let request = &request;
         let access = request.route.settings.access.as_ref();
         let access = access.expect("an access has left it undecided");
         let Undecided {
             below,
             mut refusal,
             newer_keys,
-            mut share,
         } = undecided;
         if let (true, Some(keys)) = (newer_keys, &access.keys) {
             keys.refresh().await;
             match self.judge(access, request, share) {
-                Ok(admission) => return Ok(admission),
+                Ok(below) => return Ok(below),
                 Err(NotAdmitted::Refused(error)) => return Err(error),
-                Err(NotAdmitted::Undecided(again)) => {
-                    (refusal, share) = (again.refusal, again.share)
-                }
+                Err(NotAdmitted::Undecided(again)) => refusal = again.refusal,
             }
         }
         match ask_server(access, request, (below, refusal)).await {
@@ -158,10 +153,10 @@ impl Frontend {
     /// name.
     fn admitted<'s, 'p>(
         &self,
-        request: ClosedRequest<'s, 'p>,
+        request: &ClosedRequest<'s, 'p>,
         (below, by): (&'p str, Option<&str>),
-        share: Option<Share<'s>>,
-    ) -> Result<Admission<'s, 'p>, RequestError> {
+        share: &mut Option<Share<'s>>,
+    ) -> Result<&'p str, Box<RequestError>> {
         let settings = &request.route.settings;
         if let Some(access) = &settings.access
             && below.len() != request.below.len()
@@ -170,31 +165,36 @@ impl Frontend {
             let refusal = Refusal::Prefix;
             return Err(self.refused(access, (refusal, challenge(access, refusal))));
         }
-        let share = self.enter(settings.late_limits(), request.client(), by, share)?;
-        Ok(Admission { below, share })
+        self.enter(settings.late_limits(), request.client(), by, share)?;
+        Ok(below)
     }
 
     /// Counts a refusal, and returns the error that it is answered with.
+    #[cold]
     fn refused(
         &self,
         access: &RouteAccess,
         (refusal, challenge): (Refusal, Challenge),
-    ) -> RequestError {
+    ) -> Box<RequestError> {
         self.metrics.count_refusal(refusal);
-        match access.hide {
+        Box::new(match access.hide {
             true => RequestError::NoRoute,
             false => RequestError::Access { refusal, challenge },
-        }
+        })
     }
 }
 
 /// Returns a request as an access judges it.
-fn asked<'p>(access: &RouteAccess, request: ClosedRequest<'_, 'p>, now: Timestamp) -> Request<'p> {
+fn asked<'p>(access: &RouteAccess, request: &ClosedRequest<'_, 'p>, now: Timestamp) -> Request<'p> {
     let parts = request.parts;
     let query = parts.uri.query();
+    let settings = &request.route.settings;
     Request {
         method: &parts.method,
-        host: query.map_or("", |_| authority(parts)),
+        host: match query.is_some() && access.rules.reads_host() {
+            true => authority(parts, request.host),
+            false => "",
+        },
         path: parts.uri.path(),
         below: request.below,
         query,
@@ -204,6 +204,7 @@ fn asked<'p>(access: &RouteAccess, request: ClosedRequest<'_, 'p>, now: Timestam
             false => None,
         },
         certificate: request.peer.names(now),
+        wants_name: settings.late_limits().next().is_some(),
     }
 }
 
@@ -211,20 +212,21 @@ fn asked<'p>(access: &RouteAccess, request: ClosedRequest<'_, 'p>, now: Timestam
 /// signature in it. Without a server, `refusal` stands.
 async fn ask_server(
     access: &RouteAccess,
-    request: ClosedRequest<'_, '_>,
+    request: &ClosedRequest<'_, '_>,
     (below, refusal): (&str, Refusal),
 ) -> Result<(), (Refusal, Challenge)> {
     let Some(server) = &access.server else {
         return Err((refusal, challenge(access, refusal)));
     };
     let ClosedRequest {
+        host,
         parts,
         address,
         peer,
         ..
-    } = request;
+    } = *request;
     let target = target(request, below);
-    let authority = authority(parts);
+    let authority = authority(parts, host);
     let question = Question {
         method: &parts.method,
         scheme: scheme((address, peer), &parts.headers),
@@ -244,7 +246,7 @@ async fn ask_server(
 
 /// Returns the target of a request, with the path that is served: a segment in the form of a signature is left out also
 /// where it admits nothing, and the server must not judge by it.
-fn target<'p>(request: ClosedRequest<'_, 'p>, below: &str) -> Cow<'p, str> {
+fn target<'p>(request: &ClosedRequest<'_, 'p>, below: &str) -> Cow<'p, str> {
     let uri = &request.parts.uri;
     let whole = uri.path_and_query().map_or("/", |target| target.as_str());
     if below.len() == request.below.len() {
@@ -268,21 +270,21 @@ fn challenge(access: &RouteAccess, refusal: Refusal) -> Challenge {
 /// Returns whether a path that is cut to `rest` below its route belongs to the same route. Else a signature in the
 /// path would lead past the access of a longer route. The host is the one that the route was found by: the one that is
 /// signed may have a user's name in it.
-fn is_on(request: ClosedRequest<'_, '_>, rest: &str) -> bool {
+fn is_on(request: &ClosedRequest<'_, '_>, rest: &str) -> bool {
     let ClosedRequest {
         routes,
         route,
         below,
+        host,
         parts,
         ..
-    } = request;
+    } = *request;
     if !routes.has_longer(route) {
         return true;
     }
     let route_path = parts.uri.path().strip_suffix(below);
     let path = format!("{}{rest}", route_path.unwrap_or_default());
-    let host = host(parts).ok();
-    let found = host.and_then(|host| routes.find(host, &path));
+    let found = routes.find(host, &path);
     found.is_some_and(|(own, below)| below == rest && std::ptr::eq(own, route))
 }
 

@@ -27,15 +27,22 @@ pub(crate) struct Share<'l> {
     /// The first of them that have counted the next piece already.
     counted: usize,
     /// Held until the answer's last byte has left the process: a client that takes nothing keeps its places.
-    places: Vec<UnderWay>,
+    places: HeldPlaces,
     /// The start of the limits' time.
     since: Instant,
     /// The time of the request since then.
     now: Duration,
 }
 
+/// The places of a request. It has one in most cases, which needs no memory of its own.
+#[derive(Debug, Default)]
+struct HeldPlaces {
+    first: Option<UnderWay>,
+    others: Vec<UnderWay>,
+}
+
 impl Frontend {
-    /// Counts a request by limits of its route, one after the other. Adds to its share, which it has if its answer has to
+    /// Counts a request by limits of its route, one after the other. Adds to its `share`, which it has if its answer has to
     /// keep to limits. `by` is the name of the key or token that admitted it, as far as that is known by now.
     ///
     /// # Errors
@@ -45,22 +52,22 @@ impl Frontend {
         limits: impl Iterator<Item = &'l RouteLimits>,
         (client, started): (Option<IpAddr>, Instant),
         by: Option<&str>,
-        mut share: Option<Share<'l>>,
-    ) -> Result<Option<Share<'l>>, RequestError> {
-        let now = started.saturating_duration_since(self.started);
+        share: &mut Option<Share<'l>>,
+    ) -> Result<(), Box<RequestError>> {
         for RouteLimits(limits) in limits {
+            let now = started.saturating_duration_since(self.started);
             let key = limits.key(client.into(), by);
             let entered = limits.enter(key, now);
             let place = entered.map_err(|limited| {
                 self.metrics.count_limited(limited);
-                RequestError::Limited(limited)
+                Box::new(RequestError::Limited(limited))
             })?;
             if place.is_some() || limits.limits_bytes() {
                 let share = share.get_or_insert_with(|| Share::new(self.started, now));
                 share.add(limits, key, place);
             }
         }
-        Ok(share)
+        Ok(())
     }
 }
 
@@ -69,14 +76,17 @@ impl<'l> Share<'l> {
         Self {
             bytes: Vec::new(),
             counted: 0,
-            places: Vec::new(),
+            places: HeldPlaces::default(),
             since,
             now,
         }
     }
 
     fn add(&mut self, limits: &'l Arc<Limits>, key: LimitKey, place: Option<UnderWay>) {
-        self.places.extend(place);
+        match &self.places.first {
+            None => self.places.first = place,
+            Some(_) => self.places.others.extend(place),
+        }
         if limits.limits_bytes() {
             self.bytes.push((Cow::Borrowed(limits), key));
         }
@@ -103,7 +113,7 @@ impl<'l> Share<'l> {
 
     /// Has the places held until the last of these bytes has left.
     fn hand_over(&mut self, last: &mut Pieces) {
-        if !self.places.is_empty() {
+        if self.places.first.is_some() {
             last.hold(std::mem::take(&mut self.places));
         }
     }

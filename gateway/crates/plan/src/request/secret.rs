@@ -1,13 +1,13 @@
 //! Comparison of secrets.
 
-use subtle::{Choice, ConstantTimeEq as _};
+use std::hint::black_box;
 
-/// The bytes that are compared at a time.
-const BLOCK: usize = 32;
+use subtle::ConstantTimeEq as _;
 
 /// Returns whether two texts are the same, in a time that depends on their lengths alone.
 ///
-/// It takes a tenth of the time that a comparison byte by byte takes: a hit on a private route compares a hundred bytes.
+/// It compares eight bytes at a time: a hit on a private route compares a hundred bytes, which takes ten times as long byte
+/// by byte.
 #[must_use]
 pub fn is_same_secret(own: &[u8], shown: &[u8]) -> bool {
     if own.len() != shown.len() {
@@ -15,29 +15,16 @@ pub fn is_same_secret(own: &[u8], shown: &[u8]) -> bool {
     }
     let (own, own_rest) = own.as_chunks();
     let (shown, shown_rest) = shown.as_chunks();
-    let blocks = own.iter().zip(shown);
-    let all = blocks.fold(Choice::from(1), |all, (own, shown)| {
-        all & is_same_block(own, shown)
-    });
-    let rest = is_same_block(&padded(own_rest), &padded(shown_rest));
-    (all & rest).into()
-}
-
-/// Compares a block by its one difference, all of whose bits are looked at.
-fn is_same_block(own: &[u8; BLOCK], shown: &[u8; BLOCK]) -> Choice {
-    let (own, _) = own.as_chunks::<8>();
-    let (shown, _) = shown.as_chunks::<8>();
-    let words = own.iter().zip(shown);
-    let difference = words.fold(0, |difference, (own, shown)| {
-        difference | (u64::from_ne_bytes(*own) ^ u64::from_ne_bytes(*shown))
-    });
-    difference.ct_eq(&0)
-}
-
-fn padded(rest: &[u8]) -> [u8; BLOCK] {
-    let mut block = [0; BLOCK];
-    block[..rest.len()].copy_from_slice(rest);
-    block
+    let mut difference = 0;
+    for (own, shown) in own.iter().zip(shown) {
+        // No compiler may end this early: it does not know what the difference is.
+        difference =
+            black_box(difference | (u64::from_ne_bytes(*own) ^ u64::from_ne_bytes(*shown)));
+    }
+    for (own, shown) in own_rest.iter().zip(shown_rest) {
+        difference = black_box(difference | u64::from(own ^ shown));
+    }
+    difference.ct_eq(&0).into()
 }
 
 #[cfg(test)]
@@ -46,7 +33,7 @@ mod tests {
 
     #[test]
     fn each_bit_counts_at_every_length() {
-        for len in 0..=3 * BLOCK + 1 {
+        for len in 0..100 {
             let own: Vec<u8> = (0..len).map(|at| at as u8).collect();
             assert!(is_same_secret(&own, &own.clone()), "{len}");
             let longer = [&own[..], &[0]].concat();

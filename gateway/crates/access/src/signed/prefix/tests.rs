@@ -38,6 +38,7 @@ fn check(path: &str, query: Option<&str>, cookies: &[&str], now: u64) -> Result<
         headers: &headers,
         address: None,
         certificate: &[],
+        wants_name: true,
     };
     // The verdict is the same when the link is repeated.
     let access = access();
@@ -269,6 +270,7 @@ proptest! {
             headers: &headers,
             address: None,
             certificate: &[],
+            wants_name: true,
         };
         let access = access();
         let verdict = access.check(&request, Timestamp::from_secs(NOW as i64));

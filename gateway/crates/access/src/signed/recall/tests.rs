@@ -59,6 +59,7 @@ impl Asked {
             headers: &headers,
             address: None,
             certificate: &[],
+            wants_name: true,
         };
         match access.check(&request, Timestamp::from_secs(self.now as i64)) {
             Verdict::Admitted { below, by } => Ok((below.to_owned(), by.expect("a key").into())),

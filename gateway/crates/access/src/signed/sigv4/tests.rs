@@ -69,6 +69,7 @@ impl Sent {
             headers: &self.headers,
             address: None,
             certificate: &[],
+            wants_name: true,
         };
         let time = Timestamp(now.saturating_mul(1000));
         let [first, second] = [(); 2].map(|()| match access.check(&request, time) {

@@ -15,6 +15,7 @@ fn split(below: &str) -> (Option<String>, String) {
         headers: &headers,
         address: None,
         certificate: &[],
+        wants_name: true,
     };
     let now = Timestamp::from_secs(NOW as i64);
     let access = access();
@@ -99,6 +100,7 @@ fn the_log_has_no_spelling_of_a_signature_that_is_admitted() {
                 headers: &headers,
                 address: None,
                 certificate: &[],
+                wants_name: true,
             };
             let access = access();
             let verdict = access.check(&request, Timestamp::from_secs(NOW as i64));
