@@ -1,7 +1,6 @@
 //! Carries out the kernel's requests. Uses the engine and the write path, and knows the kernel only as a trait.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -32,26 +31,23 @@ mod folders;
 mod handle;
 mod links;
 mod look_up;
+mod notify;
 mod open;
 mod read;
 mod set_attr;
+mod unanswered;
 mod write;
 
 pub(crate) use attributes::Creator;
 pub(crate) use copy::CopyEnd;
 use handle::Handle;
+pub(crate) use notify::Kernel;
 pub(crate) use set_attr::SetAttr;
+use unanswered::UnansweredRequests;
+pub(crate) use unanswered::Hold;
 
 /// The time that the kernel may keep the attributes of a file that an open handle pins.
 const PINNED_ATTR_TTL: Duration = Duration::from_secs(1);
-
-/// Notifications that are sent to the kernel unasked.
-pub(crate) trait Kernel: Send + Sync + fmt::Debug {
-    /// Drops a node's pages and attributes. Returns whether that was done.
-    fn drop_pages(&self, ino: u64) -> bool;
-    /// Drops a name in a folder.
-    fn drop_name(&self, folder: u64, name: &str);
-}
 
 /// One mount's files.
 #[derive(Debug)]
@@ -68,6 +64,9 @@ pub(crate) struct Files {
     open: Handles<Handle>,
     folders: Handles<Folder>,
     kernel: OnceLock<Arc<dyn Kernel>>,
+    /// Requests for which the kernel holds a folder, and those for which it holds pages of a file.
+    in_folders: Arc<UnansweredRequests>,
+    reads: Arc<UnansweredRequests>,
     lookup_backoff: LookupBackoff,
     /// Whether files that bypass the kernel's pages can be mapped all the same.
     pub(crate) maps: AtomicBool,
@@ -104,6 +103,8 @@ impl Files {
             open: Handles::default(),
             folders: Handles::default(),
             kernel: OnceLock::new(),
+            in_folders: Arc::default(),
+            reads: Arc::default(),
             lookup_backoff: LookupBackoff::default(),
             maps: AtomicBool::new(false),
         }
@@ -375,52 +376,6 @@ impl InvalidationSubscriber for Files {
                 self.folder_renamed(folder).await;
             }
         })
-    }
-}
-
-impl Files {
-    /// Makes the kernel forget the names in `scope`, and with `pages` their pages.
-    async fn drop_covered(&self, origin: OriginId, scope: &Scope, pages: bool) {
-        let Some(kernel) = self.kernel.get().cloned() else {
-            return;
-        };
-        if origin != self.source.origin.id() {
-            return;
-        }
-        let nodes = match scope {
-            // Events come by the thousand, and a kernel may know a million nodes.
-            Scope::Key(key) => self
-                .nodes
-                .with_keys(&[key.as_str()])
-                .into_values()
-                .collect(),
-            _ => self.nodes.covered(|key| self.is_covered(scope, key)),
-        };
-        let told = tokio::task::spawn_blocking(move || {
-            for node in nodes {
-                if pages {
-                    kernel.drop_pages(node.ino);
-                }
-                kernel.drop_name(node.parent(), &node.name());
-            }
-        });
-        if tokio::time::timeout(self.settings.deadline, told)
-            .await
-            .is_err()
-        {
-            tracing::warn!("the kernel is slow to drop purged pages");
-        }
-    }
-
-    /// Returns whether a purge may cover a key. A tag's purge covers no folder.
-    fn is_covered(&self, scope: &Scope, key: &str) -> bool {
-        match (scope, ObjectKey::new(key)) {
-            (Scope::Tag(_), Ok(key)) => {
-                !key.as_str().ends_with('/') && !self.engine.holds_fresh(&self.source, &key)
-            }
-            (Scope::Tag(_), Err(_)) => false,
-            _ => scope.covers(key),
-        }
     }
 }
 

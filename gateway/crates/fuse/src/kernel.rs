@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
@@ -16,7 +17,8 @@ use fuser::{
     ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use crate::files::SetAttr;
+use crate::files::{Hold, SetAttr};
+use crate::folder::FolderPage;
 use crate::metrics::Operation;
 use tidegate_plan::folder::MAX_NAME;
 
@@ -27,6 +29,7 @@ mod reply;
 mod writing;
 
 pub(crate) use adapter::Adapter;
+use adapter::until_answered;
 pub(crate) use listing::names;
 use listing::{fill, fill_plus};
 pub(crate) use notifier::KernelNotifier;
@@ -72,11 +75,13 @@ impl Filesystem for Adapter {
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let (files, name) = (self.files.clone(), name.to_owned());
+        let held = self.files.hold_folder(parent.0, Hold::Shared);
         let work = async move { files.look_up(parent.0, name).await };
-        self.answer_long(Operation::LookUp, work, |done| match done {
+        let reply = |done| match done {
             Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
             Err(errno) => reply.error(errno),
-        });
+        };
+        self.answer_long(Operation::LookUp, work, until_answered(held, reply));
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
@@ -104,7 +109,7 @@ impl Filesystem for Adapter {
     fn read(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         size: u32,
@@ -113,11 +118,13 @@ impl Filesystem for Adapter {
         reply: ReplyData,
     ) {
         let files = self.files.clone();
+        let held = self.files.hold_pages(ino.0);
         let work = async move { files.read(handle.0, offset, size).await };
-        self.answer_long(Operation::Read, work, |done| match done {
-            Ok(data) => reply.data(data.as_ref()),
+        let reply = |done| match done {
+            Ok(data) => ReplyData::data(reply, AsRef::as_ref(&data)),
             Err(errno) => reply.error(errno),
-        });
+        };
+        self.answer_long(Operation::Read, work, until_answered(held, reply));
     }
 
     fn release(
@@ -325,35 +332,39 @@ impl Filesystem for Adapter {
     fn readdir(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectory,
     ) {
         let files = self.files.clone();
+        let held = self.files.hold_folder(ino.0, Hold::Shared);
         let work = async move { names(&files, handle.0, offset).await };
         let files = self.files.clone();
-        self.answer_long(Operation::ReadDir, work, move |done| match done {
+        let reply = move |done: Result<Arc<FolderPage>, Errno>| match done {
             Ok(names) => fill(&files, handle.0, offset, &names, reply),
             Err(errno) => reply.error(errno),
-        });
+        };
+        self.answer_long(Operation::ReadDir, work, until_answered(held, reply));
     }
 
     fn readdirplus(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
         let files = self.files.clone();
+        let held = self.files.hold_folder(ino.0, Hold::Shared);
         let work = async move { names(&files, handle.0, offset).await };
         let files = self.files.clone();
-        self.answer_long(Operation::ReadDir, work, move |done| match done {
+        let reply = move |done: Result<Arc<FolderPage>, Errno>| match done {
             Ok(names) => fill_plus(&files, handle.0, offset, &names, reply),
             Err(errno) => reply.error(errno),
-        });
+        };
+        self.answer_long(Operation::ReadDir, work, until_answered(held, reply));
     }
 
     fn releasedir(

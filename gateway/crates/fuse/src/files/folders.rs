@@ -252,9 +252,9 @@ impl Files {
         let top = nodes.values().find(|node| *node.key() == *from);
         let name = top.map(|top| (top.parent(), top.name()));
         self.nodes.rename_folder(folder, self.parent_of(to));
-        if let (Some((parent, name)), Some(kernel)) = (name, self.kernel.get().cloned()) {
+        if let Some((parent, name)) = name {
             // Programs that find the rename failed, because an old object is left, look the old name up again.
-            tokio::task::spawn_blocking(move || kernel.drop_name(parent, &name));
+            self.drop_name_later(parent, name);
         }
         for (node, before, after) in successors {
             self.follow_same_bytes(&node, &before).await;

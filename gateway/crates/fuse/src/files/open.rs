@@ -26,17 +26,6 @@ const UNREAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// until that ends.
 const RUN_FLAG: i32 = 0x20;
 
-/// A drop of pages that has not ended. If its caller gives up before, the pages are in doubt.
-struct UnseenDrop<'n>(Option<&'n Node>);
-
-impl Drop for UnseenDrop<'_> {
-    fn drop(&mut self) {
-        if let Some(node) = self.0 {
-            node.pages().doubt();
-        }
-    }
-}
-
 impl Files {
     /// Opens a file on the version that it has now, or on its draft; `caller` is the calling thread, and its user.
     ///
@@ -222,30 +211,6 @@ impl Files {
         }
         self.nodes.unlink_node(node);
         Errno::ESTALE
-    }
-
-    /// Drops pages in the background: while the kernel waits for an answer it may hold them.
-    pub(crate) fn drop_pages_later(&self, ino: u64) {
-        if let Some(kernel) = self.kernel.get().cloned() {
-            tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
-        }
-    }
-
-    /// Drops the pages of a file. Returns whether that was done within half the deadline; if not, it is done later. If the
-    /// caller gives up, the next open drops them.
-    pub(crate) async fn drop_pages(&self, node: &Node) -> bool {
-        let Some(kernel) = self.kernel.get().cloned() else {
-            return false;
-        };
-        let mut unseen = UnseenDrop(Some(node));
-        let ino = node.ino;
-        // The kernel may wait for a page that is being read.
-        let told = tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
-        let told = tokio::time::timeout(self.settings.deadline / 2, told);
-        let told = async { told.await.map_err(|_| Errno::EIO) };
-        let dropped = matches!(self.until_stopped(told).await, Ok(Ok(true)));
-        unseen.0 = None;
-        dropped
     }
 
     /// Closes a handle whose last descriptor is closed. Uncommitted bytes are committed in the background.

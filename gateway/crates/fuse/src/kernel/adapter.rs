@@ -89,6 +89,17 @@ impl Adapter {
     }
 }
 
+/// Returns `reply`, which keeps `held` until the kernel has the answer.
+pub(super) fn until_answered<T, H: Send + 'static>(
+    held: H,
+    reply: impl FnOnce(T) + Send + 'static,
+) -> impl FnOnce(T) + Send + 'static {
+    move |done| {
+        reply(done);
+        drop(held);
+    }
+}
+
 /// Carries out a request as the first step of a trace. A missing file is an answer, and not a failure.
 async fn traced<T>(
     mut span: Span,

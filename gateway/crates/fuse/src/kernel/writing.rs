@@ -10,9 +10,10 @@ use fuser::{
 };
 use rustix::fs::OFlags;
 
+use super::adapter::until_answered;
 use super::{Adapter, GENERATION};
 use crate::attr;
-use crate::files::{CopyEnd, Creator, SetAttr};
+use crate::files::{CopyEnd, Creator, Hold, SetAttr};
 use crate::metrics::Operation;
 use tidegate_plan::attributes::UnixTime;
 
@@ -40,13 +41,15 @@ impl Adapter {
         reply: ReplyCreate,
     ) {
         let (files, name) = (self.files.clone(), name.to_owned());
+        let held = self.files.hold_folder(parent.0, Hold::Alone);
         let work = async move { files.create(parent.0, name, flags, creator).await };
-        self.answer_long(Operation::Create, work, |done| match done {
+        let reply = |done| match done {
             Ok(((attr, fresh), handle, flags)) => {
-                reply.created(&fresh, &attr, GENERATION, FileHandle(handle), flags);
+                ReplyCreate::created(reply, &fresh, &attr, GENERATION, FileHandle(handle), flags);
             }
             Err(errno) => reply.error(errno),
-        });
+        };
+        self.answer_long(Operation::Create, work, until_answered(held, reply));
     }
 
     pub(crate) fn written(
@@ -98,11 +101,13 @@ impl Adapter {
 
     pub(crate) fn set(&self, ino: INodeNo, set: SetAttr, reply: ReplyAttr) {
         let files = self.files.clone();
+        let held = self.files.hold_folder(ino.0, Hold::Alone);
         let work = async move { files.setattr(ino.0, set).await };
-        self.answer_long(Operation::SetAttr, work, |done| match done {
+        let reply = |done| match done {
             Ok((attr, fresh)) => reply.attr(&fresh, &attr),
             Err(errno) => reply.error(errno),
-        });
+        };
+        self.answer_long(Operation::SetAttr, work, until_answered(held, reply));
     }
 
     pub(crate) fn allocated(
@@ -153,8 +158,9 @@ impl Adapter {
 
     pub(crate) fn unlinked(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (files, name) = (self.files.clone(), name.to_owned());
+        let reply = until_answered(self.files.hold_folder(parent.0, Hold::Alone), empty(reply));
         let work = async move { files.unlink(parent.0, name).await };
-        self.answer_long(Operation::Unlink, work, empty(reply));
+        self.answer_long(Operation::Unlink, work, reply);
     }
 
     pub(crate) fn linked(
@@ -166,11 +172,13 @@ impl Adapter {
     ) {
         let (files, name) = (self.files.clone(), name.to_owned());
         let target = target.to_owned();
+        let held = self.files.hold_folder(parent.0, Hold::Alone);
         let work = async move { files.symlink((parent.0, name), target, creator).await };
-        self.answer(Operation::SymLink, work, |done| match done {
+        let reply = |done| match done {
             Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
             Err(errno) => reply.error(errno),
-        });
+        };
+        self.answer(Operation::SymLink, work, until_answered(held, reply));
     }
 
     pub(crate) fn folder_made(
@@ -180,17 +188,20 @@ impl Adapter {
         reply: ReplyEntry,
     ) {
         let (files, name) = (self.files.clone(), name.to_owned());
+        let held = self.files.hold_folder(parent.0, Hold::Alone);
         let work = async move { files.mkdir(parent.0, name, creator).await };
-        self.answer(Operation::MkDir, work, |done| match done {
+        let reply = |done| match done {
             Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
             Err(errno) => reply.error(errno),
-        });
+        };
+        self.answer(Operation::MkDir, work, until_answered(held, reply));
     }
 
     pub(crate) fn folder_removed(&self, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let reply = until_answered(self.files.hold_name(parent.0, name), empty(reply));
         let (files, name) = (self.files.clone(), name.to_owned());
         let work = async move { files.rmdir(parent.0, name).await };
-        self.answer(Operation::RmDir, work, empty(reply));
+        self.answer(Operation::RmDir, work, reply);
     }
 
     pub(crate) fn renamed(
@@ -203,11 +214,12 @@ impl Adapter {
         if !RenameFlags::RENAME_NOREPLACE.contains(flags) {
             return reply.error(Errno::EINVAL);
         }
+        let held = [from, to].map(|(parent, name)| self.files.hold_name(parent.0, name));
         let files = self.files.clone();
         let from = (from.0.0, from.1.to_owned());
         let to = (to.0.0, to.1.to_owned());
         let keep = !flags.is_empty();
         let work = async move { files.rename(from, to, keep).await };
-        self.answer_long(Operation::Rename, work, empty(reply));
+        self.answer_long(Operation::Rename, work, until_answered(held, empty(reply)));
     }
 }

@@ -1,0 +1,149 @@
+//! What the kernel is told unasked: to drop names, and pages with attributes. Each waits for the requests that the kernel
+//! would make it wait for (see `unanswered`).
+
+use std::fmt;
+
+use fuser::Errno;
+
+use super::Files;
+use super::unanswered::{Hold, UnansweredRequest};
+use crate::nodes::Node;
+use tidegate_engine::Scope;
+use tidegate_plan::{ObjectKey, OriginId};
+
+/// Notifications that are sent to the kernel unasked.
+pub(crate) trait Kernel: Send + Sync + fmt::Debug {
+    /// Drops a node's pages and attributes. Returns whether that was done.
+    fn drop_pages(&self, ino: u64) -> bool;
+    /// Drops a name in a folder.
+    fn drop_name(&self, folder: u64, name: &str);
+}
+
+/// A drop of pages that has not ended. If its caller gives up before, the pages are in doubt.
+struct UnseenDrop<'n>(Option<&'n Node>);
+
+impl Drop for UnseenDrop<'_> {
+    fn drop(&mut self) {
+        if let Some(node) = self.0 {
+            node.pages().doubt();
+        }
+    }
+}
+
+impl Files {
+    /// Records a request for which the kernel holds a folder, until the result is dropped.
+    pub(crate) fn hold_folder(&self, ino: u64, hold: Hold) -> UnansweredRequest {
+        self.in_folders.begin(ino, hold)
+    }
+
+    /// Does the same for a change of a name that may be a folder's: the kernel holds that folder as well.
+    pub(crate) fn hold_name(&self, parent: u64, name: &std::ffi::OsStr) -> Vec<UnansweredRequest> {
+        let mut held = vec![self.hold_folder(parent, Hold::Alone)];
+        if let (Some(parent), Some(name)) = (self.nodes.get(parent), name.to_str()) {
+            let key = format!("{}{name}/", parent.key());
+            let inner = self.nodes.with_keys(&[&key]).into_keys();
+            held.extend(inner.map(|ino| self.hold_folder(ino, Hold::Alone)));
+        }
+        held
+    }
+
+    /// Records a request for which the kernel holds pages of a file, until the result is dropped.
+    pub(crate) fn hold_pages(&self, ino: u64) -> UnansweredRequest {
+        self.reads.begin(ino, Hold::Shared)
+    }
+
+    /// Drops pages in the background: while the kernel waits for an answer it may hold them.
+    pub(crate) fn drop_pages_later(&self, ino: u64) {
+        if let Some(kernel) = self.kernel.get().cloned() {
+            let reads = self.reads.clone();
+            tokio::spawn(async move {
+                reads.until_free(ino).await;
+                tokio::task::spawn_blocking(move || kernel.drop_pages(ino)).await
+            });
+        }
+    }
+
+    /// Drops a name in the background.
+    pub(super) fn drop_name_later(&self, parent: u64, name: String) {
+        if let Some(kernel) = self.kernel.get().cloned() {
+            let in_folders = self.in_folders.clone();
+            tokio::spawn(async move {
+                in_folders.until_free(parent).await;
+                tokio::task::spawn_blocking(move || kernel.drop_name(parent, &name)).await
+            });
+        }
+    }
+
+    /// Drops the pages of a file. Returns whether that was done within half the deadline; if not, it is done later. If the
+    /// caller gives up, the next open drops them.
+    pub(crate) async fn drop_pages(&self, node: &Node) -> bool {
+        let Some(kernel) = self.kernel.get().cloned() else {
+            return false;
+        };
+        let mut unseen = UnseenDrop(Some(node));
+        let (ino, reads) = (node.ino, self.reads.clone());
+        let told = tokio::spawn(async move {
+            reads.until_free(ino).await;
+            let told = tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
+            told.await.unwrap_or(false)
+        });
+        let told = tokio::time::timeout(self.settings.deadline / 2, told);
+        let told = async { told.await.map_err(|_| Errno::EIO) };
+        let dropped = matches!(self.until_stopped(told).await, Ok(Ok(true)));
+        unseen.0 = None;
+        dropped
+    }
+
+    /// Makes the kernel forget the names in `scope`, and with `pages` their pages.
+    pub(super) async fn drop_covered(&self, origin: OriginId, scope: &Scope, pages: bool) {
+        let Some(kernel) = self.kernel.get().cloned() else {
+            return;
+        };
+        if origin != self.source.origin.id() {
+            return;
+        }
+        let nodes = match scope {
+            // Events come by the thousand, and a kernel may know a million nodes.
+            Scope::Key(key) => self
+                .nodes
+                .with_keys(&[key.as_str()])
+                .into_values()
+                .collect(),
+            _ => self.nodes.covered(|key| self.is_covered(scope, key)),
+        };
+        let (in_folders, reads) = (self.in_folders.clone(), self.reads.clone());
+        let told = tokio::spawn(async move {
+            for node in nodes {
+                in_folders.until_free(node.parent()).await;
+                if pages {
+                    reads.until_free(node.ino).await;
+                }
+                let kernel = kernel.clone();
+                let told = tokio::task::spawn_blocking(move || {
+                    if pages {
+                        kernel.drop_pages(node.ino);
+                    }
+                    kernel.drop_name(node.parent(), &node.name());
+                });
+                let _ = told.await;
+            }
+        });
+        if tokio::time::timeout(self.settings.deadline, told)
+            .await
+            .is_err()
+        {
+            tracing::warn!("the kernel is slow to drop purged pages");
+        }
+    }
+
+    /// Returns whether a purge may cover a key. A tag's purge covers no folder.
+    fn is_covered(&self, scope: &Scope, key: &str) -> bool {
+        match (scope, ObjectKey::new(key)) {
+            (Scope::Tag(_), Ok(key)) => {
+                !key.as_str().ends_with('/') && !self.engine.holds_fresh(&self.source, &key)
+            }
+            (Scope::Tag(_), Err(_)) => false,
+            _ => scope.covers(key),
+        }
+    }
+}
