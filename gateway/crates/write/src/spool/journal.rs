@@ -165,15 +165,6 @@ pub(crate) enum Record {
     Closed,
 }
 
-impl Begin {
-    /// Takes another key, under a condition, and another number.
-    pub(super) fn rename(&mut self, key: &str, guard: &GuardWord, order: u64) {
-        key.clone_into(&mut self.key);
-        self.guard.clone_from(guard);
-        self.order = order;
-    }
-}
-
 impl Record {
     /// Returns records of bytes that are in the data file, with the size of the object.
     pub(crate) fn wrote(size: u64, extents: &Extents) -> Vec<Self> {

@@ -158,7 +158,11 @@ impl Replayed {
             Record::Bytes { .. } | Record::Moved | Record::Evicted { .. } => {}
             Record::Synced | Record::Reopened => {}
             Record::Cut { size } => self.cut(*size)?,
-            Record::Renamed { key, guard, order } => self.begin.rename(key, guard, *order),
+            Record::Renamed { key, guard, order } => {
+                self.begin.key.clone_from(key);
+                self.begin.guard.clone_from(guard);
+                self.begin.order = *order;
+            }
             Record::Headers(headers) => self.begin.headers.clone_from(headers),
             Record::Upload {
                 key,
