@@ -8,7 +8,6 @@ pub(crate) mod server_copy;
 pub(crate) mod supersede;
 pub(crate) mod temporary;
 pub(crate) mod unsent;
-mod waiting;
 
 use std::sync::Arc;
 

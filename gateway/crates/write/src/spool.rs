@@ -183,16 +183,11 @@ impl Spool {
         })
     }
 
-    /// Returns a number that is higher than that of each draft so far.
-    pub(crate) fn take_order(&self) -> u64 {
-        self.next_order.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// Creates a draft, which has no files yet. `before` is the edition that it replaces, as
     /// `begin` says.
     pub(crate) fn create(&self, begin: Begin, before: Option<Arc<SpoolFile>>) -> Arc<SpoolFile> {
         let id = crate::random();
-        let order = self.take_order();
+        let order = self.next_order.fetch_add(1, Ordering::Relaxed);
         let begin = Begin { order, ..begin };
         let file = SpoolFile::new(self.slots.clone(), id, begin, self.memory.clone());
         Arc::new(file.replacing(before))
@@ -201,11 +196,11 @@ impl Spool {
 
 #[cfg(test)]
 mod tests {
-    use super::journal::{GuardWord, Record};
+    use super::journal::Record;
     use super::reading::SpoolReading;
     use super::*;
     use tidegate_engine::Budget;
-    use tidegate_plan::{ObjectId, ObjectKey, OriginId, Timestamp};
+    use tidegate_plan::Timestamp;
 
     fn recovered(directory: &Path) -> usize {
         let memory = Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
@@ -258,42 +253,6 @@ mod tests {
                     is_told(&data.file().expect_err("a link"));
                 }
             }
-        }
-    }
-
-    /// A draft was renamed over one that was begun later, whose journal the disk has kept. It counts as the later one, in
-    /// the file of before and in another.
-    #[test]
-    fn of_two_drafts_of_one_object_the_one_that_was_renamed_to_it_counts() {
-        let memory = || Memory::new(Budget::new(1 << 20), Budget::new(1 << 20));
-        for is_renewed in [false, true] {
-            let directory = tempfile::tempdir().expect("a folder");
-            let spool = Spool::open(directory.path(), 1 << 20, memory()).expect("a spool");
-            let [renamed, other] = ["old", "new"].map(|key| spool.create(Begin::of(key), None));
-            for file in [&renamed, &other] {
-                file.sync(&[]).expect("synced");
-            }
-            let (order, key) = (spool.take_order(), "new".to_owned());
-            let object = ObjectId {
-                origin: OriginId(1),
-                key: ObjectKey::new(&key).expect("a key"),
-            };
-            let guard = GuardWord::None;
-            let record = Record::Renamed { key, guard, order };
-            renamed.rename(&[record], object, order).expect("renamed");
-            if is_renewed {
-                renamed.renew(Begin::of("new"), vec![Record::Synced]);
-            }
-            let id = renamed.id();
-            drop((renamed, other, spool));
-            let spool = Spool::open(directory.path(), 1 << 20, memory()).expect("a spool");
-            let found = spool.recover(&SpoolReading::default(), Timestamp::default());
-            let found = found.expect("it can be read");
-            let promised = found.iter().filter(|(_, replayed)| replayed.promised);
-            let ids = promised.map(|(file, replayed)| (file.id(), &*replayed.begin.key));
-            assert_eq!(Vec::from_iter(ids), [(id, "new")], "{is_renewed}");
-            let next = spool.take_order();
-            assert!(next > order, "{next} after {order}");
         }
     }
 

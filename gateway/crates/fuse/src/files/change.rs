@@ -15,7 +15,7 @@ use tidegate_engine::names::NameKind;
 use tidegate_engine::{Object, Open, Scope};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::attributes::FOLDER;
-use tidegate_write::{Commit, PathLock, RenamedDraft, WriteError, Writers};
+use tidegate_write::{Commit, PathLock, Writers};
 
 impl Files {
     pub(crate) fn writers(&self) -> Result<Writers, Errno> {
@@ -139,10 +139,7 @@ impl Files {
             NameKind::Folder => self.rename_folder(from, to, keep).await?,
             NameKind::File(_) => {
                 let key = key(&old)?;
-                let writers = self.writers()?;
-                let is_known = !writers.is_unsent(&self.source, &key);
-                if is_known && !(self.moves_drafts(keep) && writers.is_waiting(&self.source, &key))
-                {
+                if !self.writers()?.is_unsent(&self.source, &key) {
                     // That may take long; programs can open the file meanwhile.
                     self.publish_draft(&key).await?;
                 }
@@ -152,12 +149,6 @@ impl Files {
         self.touch_folder(folders.0);
         self.touch_folder(folders.1);
         Ok(())
-    }
-
-    /// Returns whether a rename need not wait for the bucket: closes do not, and no object has to `keep` the new name.
-    fn moves_drafts(&self, keep: bool) -> bool {
-        let writable = self.writable.as_ref();
-        !keep && writable.is_some_and(|it| it.commit == Commit::Background)
     }
 
     async fn rename_file(
@@ -183,12 +174,15 @@ impl Files {
         let files = self.clone();
         let work = async move {
             let _held = (named, used);
-            if let Some(left) = files.rename_draft((&from, &old), &new, keep).await? {
+            let unsent = writers.rename_unsent(&files.source, &old, &new, keep).await;
+            let unsent = unsent.map_err(|error| errno::written(&error, &from))?;
+            if let Some(renamed) = unsent {
                 files.tell_others(old);
                 files.tell_others(new);
                 files.moved(&from, (folder, &to), None).await;
                 files.settings.numbers.write_out().await;
-                return left;
+                let left = renamed.left.map(|error| errno::written(&error, &from));
+                return left.map_or(Ok(()), Err);
             }
             let before = files.current_version(&old, is_open).await;
             let renamed = writers.rename_over(&files.source, &old, &new, keep).await;
@@ -203,27 +197,6 @@ impl Files {
             Ok(())
         };
         run_to_end(work).await
-    }
-
-    /// Renames a file that the bucket does not have yet: in the spool, or by its publish under the new name. `None`: there
-    /// is no such file. Returns the error of the deletion of an object that has the old name, if that stays.
-    async fn rename_draft(
-        &self,
-        (from, old): (&str, &ObjectKey),
-        new: &ObjectKey,
-        keep: bool,
-    ) -> Result<Option<Result<(), Errno>>, Errno> {
-        let (writers, source) = (self.writers()?, &self.source);
-        let told = |error: WriteError| errno::written(&error, from);
-        if self.moves_drafts(keep) {
-            let moved = writers.rename_waiting(source, old, new).await;
-            if moved.map_err(told)? {
-                return Ok(Some(Ok(())));
-            }
-        }
-        let unsent = writers.rename_unsent(source, old, new, keep).await;
-        let left = |renamed: RenamedDraft| renamed.left.map_or(Ok(()), |error| Err(told(error)));
-        Ok(unsent.map_err(told)?.map(left))
     }
 
     /// Publishes the draft of a file, if there is one.

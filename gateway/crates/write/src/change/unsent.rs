@@ -9,7 +9,6 @@ use std::sync::Arc;
 use crate::change::supersede::{ChangedKey, supersede};
 use crate::change::{delete_object, note_deleted};
 use crate::draft::shared_draft::SharedDraft;
-use crate::draft::state::DraftState;
 use crate::draft::state::target::RenamedTarget;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::PublishHold;
@@ -56,10 +55,7 @@ impl Writers {
         if old == new || !self.is_unsent(source, from) {
             return Ok(None);
         }
-        let held = self
-            .0
-            .hold_wanted(&old, &new, DraftState::is_unsent)
-            .await?;
+        let held = self.0.hold_unsent(&old, &new).await?;
         let Some(RenameHolds {
             hold: Some(hold),
             over,
@@ -132,21 +128,7 @@ async fn publish_under(
         }
         _ => delete_object(inner, source, old, Guard::None).await,
     };
-    relist(inner, writing, (old, new));
-    let published = writing.state().own_base().cloned();
-    let published = published.ok_or(WriteError::Changed)?;
-    Ok(RenamedDraft {
-        etag: published.version.etag.clone(),
-        left: gone.err(),
-    })
-}
-
-/// Lists a renamed draft under its new key. Last: others wait for the hold as long as it is listed under its old one.
-pub(super) fn relist(
-    inner: &Drafts,
-    writing: &Arc<SharedDraft>,
-    (old, new): (&ObjectId, &ObjectId),
-) {
+    // Last: others wait for the hold as long as the draft is in the table under its old key.
     {
         let mut writings = inner.writings();
         let listed = writings.get(old).is_some_and(|it| Arc::ptr_eq(it, writing));
@@ -157,6 +139,12 @@ pub(super) fn relist(
     }
     // Its last handle may have gone meanwhile.
     writing.leave_if_done();
+    let published = writing.state().own_base().cloned();
+    let published = published.ok_or(WriteError::Changed)?;
+    Ok(RenamedDraft {
+        etag: published.version.etag.clone(),
+        left: gone.err(),
+    })
 }
 
 /// Gives a draft that was not published under another key its old one back.

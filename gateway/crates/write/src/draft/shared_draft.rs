@@ -136,42 +136,6 @@ impl SharedDraft {
         }
     }
 
-    /// Has it go to another key, durably, with the change of attributes that waits there. The caller holds the gate, and has
-    /// synced it.
-    ///
-    /// # Errors
-    /// The disk's: it goes to its old key. A crash may find it under the other one.
-    pub(crate) async fn move_journal(
-        self: &Arc<Self>,
-        new: &ObjectId,
-        attributes_of: Option<u64>,
-    ) -> Result<(), WriteError> {
-        let journal = self.journal.clone().lock_owned().await;
-        let (core, spool) = (&self.inner.core, &self.inner.spool);
-        let order = spool.take_order();
-        let (before, file, records, times) = {
-            let mut state = self.state();
-            let before = state.move_to(new, attributes_of, order, core.next_time(new));
-            let (file, records) = state.take_records().unzip();
-            (before, file, records.unwrap_or_default(), state.times())
-        };
-        core.times.keep_draft(new, times);
-        core.times.write_out().await;
-        let Some(file) = file else {
-            return Ok(());
-        };
-        let object = new.clone();
-        let told = file.blocking(move |file| {
-            let _journal = journal;
-            file.rename(&records, object, order)
-        });
-        let told = told.await;
-        if told.is_err() {
-            self.state().move_back(before, spool.take_order());
-        }
-        Ok(told?)
-    }
-
     /// Makes the written bytes and the journal durable. Does nothing for a published object, nor for a deleted one,
     /// which must not return after a crash.
     pub(crate) async fn sync(self: &Arc<Self>) -> Result<(), WriteError> {

@@ -1,6 +1,5 @@
 //! The holds of a rename: its drafts are not published, and no other writer of this process changes its keys.
 
-use crate::draft::state::DraftState;
 use crate::locks::key_locks::KeyLock;
 use crate::locks::publish_hold::{PublishHold, has_no_other};
 use crate::{Drafts, WriteError};
@@ -51,20 +50,19 @@ impl Drafts {
         Err(Error::Overloaded { retry_after: None }.into())
     }
 
-    /// Holds the keys of a rename whose draft is wanted. `None`: it was published or changed meanwhile.
+    /// Holds the keys of a rename whose draft the bucket does not know. `None`: it was published or changed meanwhile.
     ///
     /// # Errors
     /// [`Error::Overloaded`] if writers open one of the keys anew all the time.
-    pub(crate) async fn hold_wanted(
+    pub(crate) async fn hold_unsent(
         &self,
         old: &ObjectId,
         new: &ObjectId,
-        is_wanted: impl Fn(&DraftState) -> bool,
     ) -> Result<Option<RenameHolds>, WriteError> {
         for _ in 0..MAX_TRIES {
             let (hold, over) = self.hold_both(old, new).await;
-            let is_wanted = |hold: &PublishHold| is_wanted(&hold.writing.state());
-            if !hold.as_ref().is_some_and(is_wanted) {
+            let is_unsent = |hold: &PublishHold| hold.writing.state().is_unsent();
+            if !hold.as_ref().is_some_and(is_unsent) {
                 return Ok(None);
             }
             if let Some(held) = self.lock_both((old, hold), (new, over)).await {

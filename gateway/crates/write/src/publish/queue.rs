@@ -271,16 +271,14 @@ impl SharedDraft {
         self.look_for(EMPTY_FILE_DELAY, look).await;
     }
 
-    /// Waits a moment if no request was sent for a new file yet, and no program has given it its final name.
+    /// Waits a moment if no request was sent for a new file yet.
     async fn wait_for_rename(&self) {
-        let is_temporary = self.state().awaits_rename();
-        let delay = match is_temporary {
+        let delay = match self.state().awaits_rename() {
             true => TEMPORARY_DELAY,
             false => RENAME_DELAY,
         };
         let look = |state: &mut DraftState| {
-            let is_renamed = is_temporary && !state.awaits_rename();
-            (!state.is_unsent() || is_renamed || self.is_in_the_way(state)).then_some(())
+            (!state.is_unsent() || self.is_in_the_way(state)).then_some(())
         };
         self.look_for(delay, look).await;
     }

@@ -29,7 +29,7 @@ pub(crate) struct SpoolFile {
     slots: Arc<Slots>,
     id: u64,
     /// The object that the journal names.
-    object: Mutex<Option<ObjectId>>,
+    object: Option<ObjectId>,
     data: Data,
     /// The path of the data file, if there is one.
     path: PathBuf,
@@ -72,7 +72,7 @@ impl SpoolFile {
         Self {
             slots,
             id,
-            object: Mutex::new(object),
+            object,
             data,
             path,
             journal: Mutex::new(journal),
@@ -95,7 +95,7 @@ impl SpoolFile {
 
     /// Returns the object that the journal names.
     pub(crate) fn object(&self) -> Option<ObjectId> {
-        self.object.lock().recover().clone()
+        self.object.clone()
     }
 
     /// Reopens a recovered draft: `sound` bytes of the journal at a path, and its data.
@@ -256,19 +256,6 @@ impl SpoolFile {
         journal.log.note(records)?;
         is_named?;
         journal.log.sync()
-    }
-
-    /// Appends records, the last of which renames it to `object`, durably. It counts as the draft of this `order` then.
-    pub(crate) fn rename(
-        &self,
-        records: &[Record],
-        object: ObjectId,
-        order: u64,
-    ) -> io::Result<()> {
-        self.note_durably(records)?;
-        self.journal().log.count_as(order);
-        *self.object.lock().recover() = Some(object);
-        Ok(())
     }
 
     /// Makes the data durable, and then the journal with `records` and a synced record.

@@ -116,12 +116,6 @@ pub(crate) enum Record {
     Synced,
     /// Another process has opened it. Unsynced records before this one never count again.
     Reopened,
-    /// It goes to another key, under another condition, and counts as a later draft than all before.
-    Renamed {
-        key: String,
-        guard: GuardWord,
-        order: u64,
-    },
     /// The headers were changed.
     Headers(Vec<(String, String)>),
     /// An upload was begun, with these headers and these checksums of its parts.

@@ -94,11 +94,6 @@ impl Log {
         }
     }
 
-    /// Notes that the draft counts as a later one from here on.
-    pub(super) fn count_as(&mut self, order: u64) {
-        self.begin.order = order;
-    }
-
     /// Appends bytes of the object from offset `at` on; returns their offset in the file.
     pub(super) fn keep(&mut self, at: u64, bytes: &[u8]) -> io::Result<u64> {
         let before = self.length + (self.beginning().len() + self.pending.len()) as u64;

@@ -56,14 +56,12 @@ impl ReadJournal {
         }
     }
 
-    /// Returns the highest number that the draft had.
+    /// Returns the number of the draft.
     fn order(&self) -> u64 {
-        let orders = self.records.iter().map(|record| match record {
-            Record::Begin(begin) | Record::Anew { begin, .. } => begin.order,
-            Record::Renamed { order, .. } => *order,
+        match self.records.first() {
+            Some(Record::Begin(begin) | Record::Anew { begin, .. }) => begin.order,
             _ => 0,
-        });
-        orders.max().unwrap_or(0)
+        }
     }
 
     /// Returns whether the journal is complete. Earlier versions wrote its head together with the

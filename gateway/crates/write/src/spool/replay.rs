@@ -10,7 +10,7 @@ use tidegate_plan::{ByteRange, ETag, PartSizes};
 /// A draft as its journal describes it.
 #[derive(Debug)]
 pub(crate) struct Replayed {
-    /// Its beginning, with the current headers and the current key.
+    /// Its beginning, with the current headers.
     pub(crate) begin: Begin,
     /// The ranges of its bytes and their places.
     pub(crate) draft: Draft,
@@ -158,11 +158,6 @@ impl Replayed {
             Record::Bytes { .. } | Record::Moved | Record::Evicted { .. } => {}
             Record::Synced | Record::Reopened => {}
             Record::Cut { size } => self.cut(*size)?,
-            Record::Renamed { key, guard, order } => {
-                self.begin.key.clone_from(key);
-                self.begin.guard.clone_from(guard);
-                self.begin.order = *order;
-            }
             Record::Headers(headers) => self.begin.headers.clone_from(headers),
             Record::Upload {
                 key,

@@ -11,7 +11,6 @@ use crate::support::engine::{Setup, sample, secs, settle, valid};
 use crate::support::spool::{Desk, PART, Terms, all, copy_of, down, put, source};
 
 mod meanwhile;
-mod waiting;
 
 const KEY: &str = "folder/name.tmp";
 const OTHER: &str = "folder/name";
@@ -84,11 +83,9 @@ async fn what_waited_under_the_new_name_goes_nowhere() {
 
 /// Renames [`KEY`], and copies the spool between any two of its changes. Returns the copies, each with the object that
 /// the bucket had then. One thread works on files, so a copy and a change take turns.
-async fn copied_at_each_step<T>(
-    desk: &Desk,
-    renaming: impl Future<Output = Result<T, WriteError>>,
-) -> Vec<(TempDir, Option<Bytes>)> {
-    let mut renaming = std::pin::pin!(renaming);
+async fn copied_at_each_step(desk: &Desk) -> Vec<(TempDir, Option<Bytes>)> {
+    let (from, to) = (valid(KEY), valid(OTHER));
+    let mut renaming = std::pin::pin!(desk.writers.rename(source(desk), &from, &to));
     let mut copies = Vec::new();
     loop {
         let (path, there) = (desk.spool.path().to_owned(), desk.object(OTHER));
@@ -105,24 +102,18 @@ async fn copied_at_each_step<T>(
     }
 }
 
-/// Returns a runtime of which one thread works on files.
-fn of_one_blocking_thread() -> tokio::runtime::Runtime {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = runtime.enable_all().start_paused(true);
-    runtime.max_blocking_threads(1).build().expect("a runtime")
-}
-
 /// Both files were promised. Whenever the machine stops, the renamed one is under one of its names in the end.
 #[test]
 fn a_crash_at_any_step_keeps_the_renamed_bytes() {
-    of_one_blocking_thread().block_on(async {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().start_paused(true);
+    let runtime = runtime.max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(async {
         // One that is put in one request, and one of several parts.
         for new in ["new".into(), sample(1, 3 * PART)] {
             let desk = closed(&new).await;
             desk.write(OTHER, &"waits".into()).await;
-            let (from, to) = (valid(KEY), valid(OTHER));
-            let renaming = desk.writers.rename(source(&desk), &from, &to);
-            let copies = copied_at_each_step(&desk, renaming).await;
+            let copies = copied_at_each_step(&desk).await;
             let is_new = |there: &Option<Bytes>| there.as_ref() == Some(&new);
             assert!(copies.iter().any(|(_, there)| is_new(there)));
             for (step, (copy, there)) in copies.into_iter().enumerate() {

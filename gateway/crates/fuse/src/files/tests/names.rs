@@ -28,7 +28,7 @@ const SIZES: [&str; 6] = [
 ];
 
 impl World {
-    pub(super) fn closing(commit: Commit) -> Self {
+    fn closing(commit: Commit) -> Self {
         Self::probing(commit, None)
     }
 

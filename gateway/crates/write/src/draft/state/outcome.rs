@@ -7,7 +7,6 @@ use super::target::RenamedTarget;
 use crate::draft::phase::Step;
 use crate::draft::pinned::Pinned;
 use crate::draft::uncertain::UncertainCommits;
-use crate::spool::journal::Record;
 use tidegate_origin::Guard;
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, Timestamp, Version};
@@ -86,36 +85,6 @@ impl DraftState {
         self.step(Step::BeginAttempt);
         self.times.rename(now);
         self.target.rename(new.clone(), guard, attributes_of)
-    }
-
-    /// Goes to another key in place of any object there, with the change of attributes that waits there, and counts as the
-    /// draft of this `order`. The journal is to be told. Returns what it had under the old key.
-    pub(crate) fn move_to(
-        &mut self,
-        new: &ObjectId,
-        attributes_of: Option<u64>,
-        order: u64,
-        now: Timestamp,
-    ) -> RenamedTarget {
-        self.times.rename(now);
-        let before = self.target.rename(new.clone(), Guard::None, attributes_of);
-        self.note_target(order);
-        before
-    }
-
-    /// Gives it its old key back, because the journal may not have been told of the other one.
-    pub(crate) fn move_back(&mut self, before: RenamedTarget, order: u64) {
-        self.target.take_back(before);
-        self.note_target(order);
-    }
-
-    fn note_target(&mut self, order: u64) {
-        let renamed = Record::Renamed {
-            key: self.id().key.as_str().to_owned(),
-            guard: self.target.guard_word(),
-            order,
-        };
-        self.journal.push(renamed);
     }
 
     /// Gives it its old key back, under which it was not published.

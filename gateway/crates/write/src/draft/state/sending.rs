@@ -43,17 +43,6 @@ impl DraftState {
         is_whole && is_new && is_untried && is_alone && is_first
     }
 
-    /// Returns whether it is a new, closed object on its way into a bucket that knows nothing of it: the journal alone says
-    /// under which key it goes there. `is_missing`: no object has its key, as far as is known.
-    pub(crate) fn may_move(&self, is_missing: bool) -> bool {
-        let waits = self.phase.is_closed_and_promised() && self.phase.is_queued();
-        let is_idle = !self.phase.is_publishing() && !self.retry.is_sending();
-        let is_new = self.base.is_none() && (is_missing || *self.guard() == Guard::Absent);
-        let is_untried = self.uncertain.is_empty() && !self.uncertain.is_earlier();
-        let is_unknown = is_untried && !self.upload.is_used() && !self.replaces_edition();
-        waits && is_idle && is_new && is_unknown && !self.phase.is_refused()
-    }
-
     /// Returns whether its program will rename it before it means anything to others.
     pub(crate) fn awaits_rename(&self) -> bool {
         is_temporary(self.id().key.as_str()) && self.is_unsent()

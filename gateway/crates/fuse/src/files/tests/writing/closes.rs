@@ -21,42 +21,6 @@ async fn a_close_by_a_process_that_cannot_be_seen_commits() {
     world.files.close(handle).await;
 }
 
-/// Closes do not wait for the bucket, which hangs. Neither does the rename of a file that waits for it, nor an open of one of
-/// both names afterwards.
-#[tokio::test(start_paused = true)]
-async fn a_file_that_waits_is_renamed_while_the_bucket_hangs() {
-    let world = World::closing(Commit::Background);
-    for name in ["letter", "target"] {
-        assert_eq!(world.look(ROOT_INO, name).await, Err(Errno::ENOENT));
-    }
-    let begun = tokio::time::Instant::now();
-    let (ino, handle) = world.create("letter").await;
-    world.write(handle, 0, "new").await;
-    world.done(handle).await;
-    let hangs = Fault::Latency(Duration::from_secs(3600));
-    world.bucket.set_faults([hangs]);
-    let names = ((ROOT_INO, "letter".into()), (ROOT_INO, "target".into()));
-    assert_eq!(world.files.rename(names.0, names.1, false).await, Ok(()));
-    assert_eq!(
-        world.look(ROOT_INO, "letter").await,
-        Err(Errno::ENOENT),
-        "it has its new name"
-    );
-    let opened = world.files.open(ino, WRITE, BY).await;
-    let (target, _) = opened.expect("it opens");
-    world.write(target, 3, "er").await;
-    world.done(target).await;
-    let (_, letter) = world.create("letter").await;
-    world.write(letter, 0, "another").await;
-    world.done(letter).await;
-    assert!(begun.elapsed() < Duration::from_secs(1));
-    assert_eq!(world.bucket.writes(), Vec::<&str>::new());
-    world.bucket.set_faults([]);
-    world.settled().await;
-    assert_eq!(world.stored("p/target").expect("there"), "newer");
-    assert_eq!(world.stored("p/letter").expect("there"), "another");
-}
-
 const CHANGE: OpenFlags = OpenFlags(2);
 
 impl World {
