@@ -14,6 +14,7 @@ pub(crate) mod timeouts;
 mod watched_socket;
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +26,10 @@ use tokio_util::task::TaskTracker;
 
 use self::connection::{ConnectionContext, Handler, Shutdown};
 use self::control::{Change, Changes, Opened};
+use self::crowding::Place;
 use self::live_settings::InForce;
 use crate::metrics::Metrics;
+use tidegate_plan::Client;
 use tidegate_socket::{Accepted, Listener};
 use tidegate_telemetry::progress::told_of;
 
@@ -98,9 +101,9 @@ impl<H: Handler> Server<H> {
                 Ok(accepted) => {
                     // While no slot is free, this connection waits here, and the next ones in the kernel's queue. If
                     // the slot were taken first, an idle listener would keep one from the others.
-                    let slot = self.context.crowding.take(&self.slots).await;
-                    let open = OpenConnection::new(self.context.metrics.clone(), slot);
-                    let run = open_and_run(self.context.clone(), accepted, shutdown.clone());
+                    let open = self.admit(accepted.address()).await;
+                    let (context, place) = (self.context.clone(), open.place.clone());
+                    let run = open_and_run(context, accepted, place, shutdown.clone());
                     let run = tasks[1].track_future(run);
                     tasks[0].spawn(async move {
                         run.await;
@@ -116,6 +119,19 @@ impl<H: Handler> Server<H> {
                 }
             }
         }
+    }
+
+    /// Admits a connection of this peer when there is a slot.
+    async fn admit(&self, address: Option<IpAddr>) -> OpenConnection {
+        let context = &self.context;
+        let slot = context.crowding.take(&self.slots).await;
+        let trusted = &context.settings.load().settings.trusted_proxies;
+        // The connections of a proxy are those of many clients.
+        let of_client = |address: &IpAddr| !trusted.iter().any(|proxy| proxy.contains(*address));
+        let place = context
+            .crowding
+            .add(Client::from(address.filter(of_client)));
+        OpenConnection::new(context.metrics.clone(), slot, place)
     }
 
     /// Makes as many slots as the settings say, of so many `before`; returns their number. If too many connections are
@@ -164,15 +180,36 @@ async fn end(limit: Duration, connections: &TaskTracker, shutdown: &Shutdown) {
 async fn open_and_run<H: Handler>(
     context: Arc<ConnectionContext<H>>,
     accepted: Accepted,
+    place: Arc<Place>,
     shutdown: Shutdown,
 ) {
     let limit = context.settings.load().settings.header_timeout;
     let handshake = accepted.open(limit);
-    match shutdown.drain.run_until_cancelled(handshake).await {
-        Some(Ok((stream, peer))) => connection::run(context, stream, peer, shutdown).await,
+    match unless_displaced(handshake, &context.metrics, &place, &shutdown).await {
+        Some(Ok((stream, peer))) => {
+            connection::run(context, stream, peer, place, shutdown).await;
+        }
         // Scanners are many: the metric tells of them.
         Some(Err(error)) => tracing::debug!(%error, "no handshake"),
         None => {}
+    }
+}
+
+/// Waits for a handshake; `None`: the process ends before, or the connection gives way to a client without a slot.
+async fn unless_displaced<T>(
+    handshake: impl Future<Output = T>,
+    metrics: &Metrics,
+    place: &Place,
+    shutdown: &Shutdown,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = shutdown.drain.cancelled() => None,
+        done = handshake => Some(done),
+        () = place.called() => {
+            metrics.displaced.inc();
+            None
+        }
     }
 }
 
@@ -186,18 +223,20 @@ fn is_peer_error(error: &io::Error) -> bool {
     )
 }
 
-/// A connection's slot, and its share of the gauge.
+/// A connection's slot, its place among the others, and its share of the gauge.
 struct OpenConnection {
     metrics: Arc<Metrics>,
+    place: Arc<Place>,
     _slot: OwnedSemaphorePermit,
 }
 
 impl OpenConnection {
-    fn new(metrics: Arc<Metrics>, slot: OwnedSemaphorePermit) -> Self {
+    fn new(metrics: Arc<Metrics>, slot: OwnedSemaphorePermit, place: Arc<Place>) -> Self {
         metrics.accepted.inc();
         metrics.connections.inc();
         Self {
             metrics,
+            place,
             _slot: slot,
         }
     }

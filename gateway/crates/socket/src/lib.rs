@@ -165,6 +165,12 @@ pub struct Accepted {
 }
 
 impl Accepted {
+    /// Returns the IP address of the peer; `None` on a Unix socket.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
     /// Shakes hands, in at most `limit`, if the listener has TLS; returns the connection, and its peer.
     ///
     /// # Errors

@@ -238,7 +238,7 @@ metrics! {
     HTTP_CONNECTIONS_EXPIRED = Counter("http_connections_expired", [],
         "Connections ended because the client was silent, slow with its head, or stalled");
     HTTP_CONNECTIONS_DISPLACED = Counter("http_connections_displaced", [],
-        "Idle connections ended because all of `max_connections` were open and another client waited");
+        "Connections without a request ended because all of `max_connections` were open and another client waited");
     HTTP_STREAMS = Gauge("http_streams", [], "Open HTTP/2 streams, until the last byte of their answer is taken");
     HTTP_STREAMS_RESET = Counter("http_streams_reset", [],
         "HTTP/2 streams reset because their client took nothing of the answer");

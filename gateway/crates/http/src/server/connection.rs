@@ -13,11 +13,11 @@ use hyper::service::{HttpService, service_fn};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::crowding::{Crowding, MIN_IDLE};
+use super::crowding::{Crowding, MIN_IDLE, Place};
 use super::dormant::Dormant;
 use super::live_settings::LiveSettings;
 use super::protocol::{AnswerBody, Protocol};
-use super::timeouts::{ConnectionActivity, Expiry, Timeouts, Turn};
+use super::timeouts::{ConnectionActivity, Expiry, HeadWait, Timeouts, Turn};
 use crate::metrics::Metrics;
 use tidegate_socket::{Connection, Peer};
 
@@ -72,6 +72,14 @@ pub(super) struct Served<H> {
 }
 
 impl<H: Handler> Served<H> {
+    fn new(context: &ConnectionContext<H>, peer: Peer) -> Self {
+        Self {
+            handler: context.handler.clone(),
+            activity: Arc::new(ConnectionActivity::new(context.metrics.clone())),
+            peer,
+        }
+    }
+
     /// Returns the service that answers the connection's requests.
     pub(super) fn service(
         self: &Arc<Self>,
@@ -93,20 +101,18 @@ impl<H: Handler> Served<H> {
 }
 
 /// Serves one connection until it ends, a deadline passes, or the process ends.
-pub(crate) async fn run<H: Handler, S>(
+pub(super) async fn run<H: Handler, S>(
     context: Arc<ConnectionContext<H>>,
     stream: S,
     peer: Peer,
+    place: Arc<Place>,
     shutdown: Shutdown,
 ) where
     S: Connection + Send + 'static,
 {
-    let activity = Arc::new(ConnectionActivity::new(context.metrics.clone()));
-    let served = Arc::new(Served {
-        handler: context.handler.clone(),
-        activity: activity.clone(),
-        peer,
-    });
+    let served = Arc::new(Served::new(&context, peer));
+    let activity = served.activity.clone();
+    place.set_activity(activity.clone());
     let service = || served.service();
     let in_force = context.settings.load_full();
     let mut connection = Protocol::new(stream, activity.clone(), in_force.clone(), service);
@@ -117,7 +123,7 @@ pub(crate) async fn run<H: Handler, S>(
             true => &shutdown.abort,
             false => &shutdown.drain,
         };
-        let event = pin!(next_event(signal, &context.crowding, next_check));
+        let event = pin!(next_event(signal, &place, next_check));
         let served = poll_fn(|cx| connection.poll(cx));
         let event = tokio::select! {
             biased;
@@ -135,8 +141,13 @@ pub(crate) async fn run<H: Handler, S>(
                 draining = true;
                 connection.end();
             }
-            Event::Crowded if connection.may_give_way() && gives_way(&context) => connection.end(),
-            Event::Crowded => {}
+            Event::Called if connection.is_told() => {}
+            Event::Called => match gives_way(&context.metrics, &activity) {
+                Some(wait) if wait.is_idle => connection.end(),
+                // hyper would wait for the rest of the head.
+                Some(_) => return,
+                None => place.stay(),
+            },
             Event::Check if connection.has_gone() => return,
             Event::Check => match check(&context.metrics, &activity, timeouts) {
                 Ok(time) => {
@@ -160,13 +171,11 @@ pub(crate) async fn run<H: Handler, S>(
     }
 }
 
-/// Returns whether an idle connection ends for a client that waits for its slot.
-fn gives_way<H>(context: &ConnectionContext<H>) -> bool {
-    let gives_way = context.crowding.is_wanted();
-    if gives_way {
-        context.metrics.displaced.inc();
-    }
-    gives_way
+/// Returns the wait of a connection that ends for a client without a slot; `None`: a request came in the meantime.
+fn gives_way(metrics: &Metrics, activity: &ConnectionActivity) -> Option<HeadWait> {
+    let wait = activity.head_wait().filter(|wait| wait.time >= MIN_IDLE)?;
+    metrics.displaced.inc();
+    Some(wait)
 }
 
 fn log_end<E: std::fmt::Display>(result: Result<(), E>) {
@@ -175,11 +184,11 @@ fn log_end<E: std::fmt::Display>(result: Result<(), E>) {
     }
 }
 
-/// Waits for the end of the process, for a client without a slot, or for the time of the next check.
-async fn next_event(end: &CancellationToken, crowding: &Crowding, next_check: Instant) -> Event {
+/// Waits for the end of the process, for a call to give way, or for the time of the next check.
+async fn next_event(end: &CancellationToken, place: &Place, next_check: Instant) -> Event {
     tokio::select! {
         () = end.cancelled() => Event::Shutdown,
-        () = crowding.called() => Event::Crowded,
+        () = place.called() => Event::Called,
         () = sleep_until(next_check) => Event::Check,
     }
 }
@@ -199,6 +208,6 @@ fn check(
 enum Event {
     Shutdown,
     /// A client waits for a slot.
-    Crowded,
+    Called,
     Check,
 }

@@ -162,9 +162,9 @@ where
         }
     }
 
-    /// Returns whether it is idle, and was not told to end yet.
-    pub(super) fn may_give_way(&self) -> bool {
-        self.told_at.is_none() && self.activity.is_idle_for(MIN_IDLE)
+    /// Returns whether it was told to end.
+    pub(super) fn is_told(&self) -> bool {
+        self.told_at.is_some()
     }
 
     /// Returns the time of its next check: this one, or an earlier one, if it was told to end.

@@ -101,6 +101,14 @@ pub(crate) struct Timeouts {
     pub(crate) stall: Duration,
 }
 
+/// The wait of a connection for a request's head.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HeadWait {
+    /// Whether the client had an answer before, and has sent nothing since.
+    pub(crate) is_idle: bool,
+    pub(crate) time: Duration,
+}
+
 /// The reason why a connection is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expiry {
@@ -329,24 +337,34 @@ impl ConnectionActivity {
         }
     }
 
+    /// Returns the wait for a request's head; `None` while the client has not had its answers.
+    pub(crate) fn head_wait(&self) -> Option<HeadWait> {
+        let (has_requests, head) = match self.multiplexed.load(Relaxed) {
+            true => (self.has_streams(), 0),
+            false => (self.has_answer_to_take(), self.head_since.load(Relaxed)),
+        };
+        let since = head.checked_sub(1);
+        let since = since.unwrap_or_else(|| self.progress_at.load(Relaxed));
+        (!has_requests).then(|| HeadWait {
+            is_idle: head == 0,
+            time: self.passed(since),
+        })
+    }
+
     /// Returns whether the client has had its answers, and has sent nothing for so long.
     pub(crate) fn is_idle_for(&self, time: Duration) -> bool {
-        let has_requests = match self.multiplexed.load(Relaxed) {
-            true => self.has_streams(),
-            false => self.has_answer_to_take() || self.head_since.load(Relaxed) > 0,
-        };
-        !has_requests && self.has_passed(time, &self.progress_at)
+        self.head_wait()
+            .is_some_and(|wait| wait.is_idle && wait.time >= time)
     }
 
     /// Returns whether it has been idle for so long, and in that time the kernel took no bytes that had waited. Before that,
     /// bytes of the last answer may be on their way to the client.
     pub(crate) fn is_quiet_for(&self, time: Duration) -> bool {
-        self.is_idle_for(time) && self.has_passed(time, &self.room_at)
+        self.is_idle_for(time) && self.passed(self.room_at.load(Relaxed)) >= time
     }
 
-    fn has_passed(&self, time: Duration, since: &AtomicU64) -> bool {
-        let passed = self.millis(Instant::now());
-        passed.saturating_sub(since.load(Relaxed)) >= in_millis(time)
+    fn passed(&self, since: u64) -> Duration {
+        Duration::from_millis(self.millis(Instant::now()).saturating_sub(since))
     }
 
     /// Returns whether streams are open. One that has ended since the last look counts as progress now.
@@ -391,21 +409,17 @@ impl ConnectionActivity {
     fn check_request(&self, limits: Timeouts) -> Result<Duration, Expiry> {
         let open = self.requests.load(Relaxed);
         let head = self.head_since.load(Relaxed);
+        let progress = self.progress_at.load(Relaxed);
         let (since, limit, why) = if open > 0 && open <= self.waiting_requests.load(Relaxed) {
             return Ok(limits.shortest());
         } else if self.has_answer_to_take() {
-            (
-                self.progress_at.load(Relaxed),
-                limits.stall,
-                Expiry::Stalled,
-            )
+            (progress, limits.stall, Expiry::Stalled)
         } else if head > 0 {
             (head - 1, limits.header, Expiry::Header)
         } else {
-            (self.progress_at.load(Relaxed), limits.idle, Expiry::Idle)
+            (progress, limits.idle, Expiry::Idle)
         };
-        let passed = Duration::from_millis(self.millis(Instant::now()).saturating_sub(since));
-        match limit.checked_sub(passed) {
+        match limit.checked_sub(self.passed(since)) {
             None | Some(Duration::ZERO) => Err(why),
             Some(left) => Ok(left.min(limits.shortest())),
         }

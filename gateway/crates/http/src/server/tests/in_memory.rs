@@ -21,7 +21,14 @@ where
     let handler = Arc::new(FakeHandler::new(size, metrics.clone()));
     let context = ConnectionContext::new(handler.clone(), settings.into(), metrics);
     let (context, shutdown) = (Arc::new(context), Shutdown::default());
-    let run = connection::run(context.clone(), socket, Peer::default(), shutdown.clone());
+    let place = context.crowding.add(Client::Local);
+    let run = connection::run(
+        context.clone(),
+        socket,
+        Peer::default(),
+        place,
+        shutdown.clone(),
+    );
     Served {
         handler,
         context,

@@ -102,8 +102,10 @@ async fn served_for(request: &'static [u8], bytes: usize, secs: u64) -> Option<D
         }
         sleep(Duration::from_secs(3600)).await;
     };
+    let place = context.crowding.add(Client::Local);
+    let run = connection::run(context, socket, Peer::default(), place, Shutdown::default());
     tokio::select! {
-        () = connection::run(context, socket, Peer::default(), Shutdown::default()) => Some(began.elapsed()),
+        () = run => Some(began.elapsed()),
         () = client => None,
     }
 }
