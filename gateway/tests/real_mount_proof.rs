@@ -12,6 +12,8 @@ mod desk;
 mod door;
 #[path = "../crates/engine/tests/support/draw.rs"]
 mod draw;
+#[path = "support/gate.rs"]
+mod gate;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
@@ -36,6 +38,8 @@ mod others;
 mod outage;
 #[path = "real_mount_proof/programs.rs"]
 mod programs;
+#[path = "real_mount_proof/renamed.rs"]
+mod renamed;
 #[path = "real_mount_proof/terms.rs"]
 mod terms;
 #[path = "real_mount_proof/times.rs"]

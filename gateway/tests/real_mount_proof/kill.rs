@@ -8,12 +8,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use http::Method;
 use tempfile::TempDir;
+use tidegate_origin::Settings;
 
 use crate::bucket::Bucket;
 use crate::desk::{PART, stored, until};
@@ -113,19 +115,21 @@ impl May {
 }
 
 /// A gateway's configuration, and the state that outlives a kill.
-struct House {
+pub(crate) struct House {
     config: PathBuf,
-    folder: Folder,
+    pub(crate) folder: Folder,
+    /// The public listener.
+    pub(crate) http: SocketAddr,
     admin: String,
     home: TempDir,
 }
 
 impl House {
-    fn build(minio: &Minio) -> Self {
+    pub(crate) fn build(settings: &Settings) -> Self {
         let (folder, home) = (Folder::new(), tempfile::tempdir().expect("a folder"));
         let (http, admin) = (free_addr(), free_addr().to_string());
-        let origin = origin(&minio.settings("media"))
-            .replace("[admin]\n", &format!("[admin]\nlisten = \"{admin}\"\n"));
+        let origin =
+            origin(settings).replace("[admin]\n", &format!("[admin]\nlisten = \"{admin}\"\n"));
         let toml = format!(
             "{origin}[http]\nlisten = \"{http}\"\n\
              [[mount]]\npath = \"{}\"\nwritable = true\ncommit = \"background\"\n\
@@ -138,13 +142,19 @@ impl House {
         Self {
             config,
             folder,
+            http,
             admin,
             home,
         }
     }
 
+    /// Returns the folder of the spool.
+    pub(crate) fn spool(&self) -> PathBuf {
+        self.home.path().join("spool")
+    }
+
     /// Starts the gateway and waits until it is mounted.
-    async fn open(&self) -> Child {
+    pub(crate) async fn open(&self) -> Child {
         let log = self.home.path().join("log");
         let log = File::options().append(true).create(true).open(log);
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -165,7 +175,7 @@ impl House {
         child.expect("tidegate")
     }
 
-    async fn pending(&self) -> String {
+    pub(crate) async fn pending(&self) -> String {
         let admin = self.admin.parse().expect("an address");
         ask(admin, Method::GET, "/pending", &[]).await.text()
     }
@@ -203,7 +213,7 @@ async fn what_was_closed_before_a_kill_arrives() {
     let minio = Minio::start().await;
     let bucket = Bucket::create(&minio.settings("media")).await;
     bucket.put("f/", "").await;
-    let house = House::build(&minio);
+    let house = House::build(&minio.settings("media"));
     let (mut draw, mut truth) = (Draw::new(count("TIDEGATE_SEED", 1)), Truth::default());
     let kills = count("TIDEGATE_KILLS", 5);
     let mut from = 0;
