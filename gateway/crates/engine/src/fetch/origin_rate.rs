@@ -13,6 +13,10 @@ const NEWEST_WEIGHT: f64 = 0.2;
 /// Bodies shorter than this come out of buffers and tell nothing about a connection's rate.
 const MIN_MEASURED_BODY: u64 = 128 << 10;
 
+/// A body counts as at most so many times longer than the present rate predicts. One that stalled tells little of the others,
+/// and its seconds would rule the average for dozens of bodies; a connection that has become slow shows in a few.
+const MAX_SURPRISE: f64 = 8.0;
+
 /// Running averages over the requests to one origin. See the module's head.
 #[derive(Debug, Default)]
 pub(crate) struct OriginRate(Mutex<Averages>);
@@ -49,8 +53,13 @@ impl OriginRate {
     pub(crate) fn record_body(&self, bytes: u64, within: Duration) {
         if bytes >= MIN_MEASURED_BODY {
             let mut averages = self.averages();
-            let (before, seconds) = (averages.body, within.as_secs_f64().max(1e-6));
-            let bytes = mix(before.map(|body| body.0), bytes as f64);
+            let (before, bytes) = (averages.body, bytes as f64);
+            // Much shorter ones, which a buffer may have had, predict nothing.
+            let alike = before.filter(|(usual, _)| bytes < 4.0 * usual);
+            let expected = alike.map(|(usual, seconds)| bytes * seconds / usual);
+            let most = expected.map_or(f64::INFINITY, |seconds| MAX_SURPRISE * seconds);
+            let seconds = within.as_secs_f64().clamp(1e-6, most.max(1e-6));
+            let bytes = mix(before.map(|body| body.0), bytes);
             averages.body = bytes.zip(mix(before.map(|body| body.1), seconds));
         }
     }
@@ -114,10 +123,16 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_becomes_slow_is_known_at_once() {
+    fn a_connection_that_becomes_slow_is_known_soon_and_a_stall_is_forgotten() {
         let rate = OriginRate::default();
-        rate.record_body(4_000_000, Duration::from_millis(40));
-        rate.record_body(4_000_000, Duration::from_secs(4));
-        assert!(rate.rate().is_some_and(|it| it < 5e6));
+        let body = |took| rate.record_body(4_000_000, Duration::from_millis(took));
+        let measured = || rate.rate().expect("measured") / 1e6;
+        (0..20).for_each(|_| body(40));
+        body(10_000);
+        assert!(measured() > 40.0, "one stall: {}", measured());
+        (0..4).for_each(|_| body(40));
+        assert!(measured() > 60.0, "four bodies later: {}", measured());
+        (0..6).for_each(|_| body(4000));
+        assert!(measured() < 2.0, "slow for good: {}", measured());
     }
 }
