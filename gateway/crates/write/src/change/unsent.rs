@@ -82,27 +82,31 @@ impl Writers {
                     writing.commit().await?;
                     Ok(None)
                 }
-                renamed => renamed.map(Some),
+                renamed => renamed,
             }
         };
         run_to_completion(&self.0.core, work).await
     }
 }
 
-/// Publishes a held draft under its new key, and forgets the old one.
+/// Publishes a held draft under its new key, and forgets the old one. `None`: a request for it was sent meanwhile.
 async fn publish_under(
     inner: &Arc<Drafts>,
     source: &Arc<ReadContext>,
     (hold, mut over): (&PublishHold, Option<PublishHold>),
     (old, (new, wanted)): (&ObjectId, (&ObjectId, Guard)),
     locks: &[KeyLock; 2],
-) -> Result<RenamedDraft, WriteError> {
+) -> Result<Option<RenamedDraft>, WriteError> {
     let writing = &hold.writing;
     let keeps = wanted == Guard::Absent;
     // The journal names the old key until the object has the new one, whichever sync begins it.
     writing.file();
     let before = {
         let mut state = writing.state();
+        // The keys were waited for. Meanwhile an upload may have begun under the old one, for a writer that waits for room.
+        if !state.is_unsent() {
+            return Ok(None);
+        }
         // A rename replaces what is there, with the attributes that wait for it.
         let waiting = inner.attributes.get(new).map(|change| change.revision);
         state.begin_rename(new, wanted, waiting, inner.core.next_time(new))
@@ -141,10 +145,10 @@ async fn publish_under(
     writing.leave_if_done();
     let published = writing.state().own_base().cloned();
     let published = published.ok_or(WriteError::Changed)?;
-    Ok(RenamedDraft {
+    Ok(Some(RenamedDraft {
         etag: published.version.etag.clone(),
         left: gone.err(),
-    })
+    }))
 }
 
 /// Gives a draft that was not published under another key its old one back.
