@@ -158,7 +158,7 @@ impl Filesystem for Adapter {
     fn write(
         &self,
         of: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
@@ -168,7 +168,14 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         let clears = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        self.written((handle, of.pid()), (offset, clears), data, flags.0, reply);
+        self.written(
+            ino,
+            (handle, of.pid()),
+            (offset, clears),
+            data,
+            flags.0,
+            reply,
+        );
     }
 
     fn flush(&self, of: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {

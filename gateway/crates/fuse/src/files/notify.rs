@@ -1,9 +1,12 @@
 //! What the kernel is told unasked: to drop names, and pages with attributes. Each waits for the requests that the kernel
 //! would make it wait for (see `unanswered`).
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use fuser::Errno;
+use futures_util::{StreamExt as _, stream};
 
 use super::Files;
 use super::unanswered::{Hold, UnansweredRequest};
@@ -27,6 +30,19 @@ impl Drop for UnseenDrop<'_> {
         if let Some(node) = self.0 {
             node.pages().doubt();
         }
+    }
+}
+
+/// Folders whose names are dropped at the same time.
+const MAX_FOLDERS: usize = 64;
+
+/// Makes the kernel forget the names of these nodes, and with `pages` their pages. Blocks.
+fn drop_all(kernel: &dyn Kernel, nodes: &[Arc<Node>], pages: bool) {
+    for node in nodes {
+        if pages {
+            kernel.drop_pages(node.ino);
+        }
+        kernel.drop_name(node.parent(), &node.name());
     }
 }
 
@@ -111,23 +127,27 @@ impl Files {
                 .collect(),
             _ => self.nodes.covered(|key| self.is_covered(scope, key)),
         };
+        let mut folders: BTreeMap<u64, Vec<Arc<Node>>> = BTreeMap::new();
+        for node in nodes {
+            folders.entry(node.parent()).or_default().push(node);
+        }
         let (in_folders, reads) = (self.in_folders.clone(), self.reads.clone());
-        let told = tokio::spawn(async move {
-            for node in nodes {
-                in_folders.until_free(node.parent()).await;
+        let drops = folders.into_iter().map(move |(folder, nodes)| {
+            let (in_folders, reads, kernel) = (in_folders.clone(), reads.clone(), kernel.clone());
+            async move {
                 if pages {
-                    reads.until_free(node.ino).await;
-                }
-                let kernel = kernel.clone();
-                let told = tokio::task::spawn_blocking(move || {
-                    if pages {
-                        kernel.drop_pages(node.ino);
+                    for node in &nodes {
+                        reads.until_free(node.ino).await;
                     }
-                    kernel.drop_name(node.parent(), &node.name());
-                });
+                }
+                in_folders.until_free(folder).await;
+                let told = tokio::task::spawn_blocking(move || drop_all(&*kernel, &nodes, pages));
                 let _ = told.await;
             }
         });
+        // One folder that is renamed for minutes does not keep the others waiting.
+        let told = stream::iter(drops).for_each_concurrent(MAX_FOLDERS, |told| told);
+        let told = tokio::spawn(told);
         if tokio::time::timeout(self.settings.deadline, told)
             .await
             .is_err()

@@ -7,11 +7,17 @@
 //! that it would wait for are answered.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use tidegate_telemetry::locks::Recover as _;
+
+/// The wait for a moment in which no request holds a node: look-ups that queued behind a change come all at once after it.
+const CALM_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How the kernel holds a node for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +33,8 @@ pub(crate) enum Hold {
 pub(crate) struct UnansweredRequests {
     table: Mutex<RequestTable>,
     ended: Notify,
+    /// The callers of [`Self::until_free`] that wait.
+    waiting: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -62,14 +70,23 @@ impl UnansweredRequests {
         }
     }
 
-    /// Waits until all requests on a node are answered that began before the call, and none holds it alone. Look-ups that
-    /// begin meanwhile are not waited for: in a busy folder there is always one.
+    /// Waits until no request holds a node, for [`CALM_TIMEOUT`] at most; then until all are answered that began by then,
+    /// and none holds it alone. Look-ups that begin later are not waited for: in a busy folder there is always one.
     pub(crate) async fn until_free(&self, ino: u64) {
-        let now = self.table().next;
+        let calm = self.until_answered(ino, u64::MAX);
+        if timeout(CALM_TIMEOUT, calm).await.is_err() {
+            let now = self.table().next;
+            self.until_answered(ino, now).await;
+        }
+    }
+
+    /// Waits until no request holds a node that has a number below `before`, or that holds it alone.
+    async fn until_answered(&self, ino: u64, before: u64) {
+        let _waiting = Waiting::count(&self.waiting);
         loop {
             let mut ended = std::pin::pin!(self.ended.notified());
             ended.as_mut().enable();
-            if !self.holds(ino, now) {
+            if !self.holds(ino, before) {
                 return;
             }
             ended.await;
@@ -86,6 +103,22 @@ impl UnansweredRequests {
     }
 }
 
+/// A caller that waits, until this is dropped.
+struct Waiting<'c>(&'c AtomicUsize);
+
+impl<'c> Waiting<'c> {
+    fn count(all: &'c AtomicUsize) -> Self {
+        all.fetch_add(1, Ordering::SeqCst);
+        Self(all)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Drop for UnansweredRequest {
     fn drop(&mut self) {
         let mut table = self.all.table();
@@ -96,7 +129,10 @@ impl Drop for UnansweredRequest {
             }
         }
         drop(table);
-        self.all.ended.notify_waiters();
+        // It counted itself before it looked into the table.
+        if self.all.waiting.load(Ordering::SeqCst) > 0 {
+            self.all.ended.notify_waiters();
+        }
     }
 }
 
@@ -106,14 +142,16 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_began_before_is_waited_for_and_what_holds_alone() {
+    #[tokio::test(start_paused = true)]
+    async fn what_began_before_is_waited_for_and_what_holds_alone() {
         let all = Arc::new(UnansweredRequests::default());
         assert_eq!(all.until_free(1).now_or_never(), Some(()));
         let early = all.begin(1, Hold::Shared);
         let mut free = Box::pin(all.until_free(1));
         assert_eq!(free.as_mut().now_or_never(), None);
         assert_eq!(all.until_free(2).now_or_never(), Some(()));
+        tokio::time::advance(2 * CALM_TIMEOUT).await;
+        assert_eq!(free.as_mut().now_or_never(), None);
         let late = all.begin(1, Hold::Shared);
         let change = all.begin(1, Hold::Alone);
         drop(early);
@@ -122,5 +160,19 @@ mod tests {
         assert_eq!(free.now_or_never(), Some(()));
         drop(late);
         assert!(all.table().nodes.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_calm_moment_is_waited_for_a_while() {
+        let all = Arc::new(UnansweredRequests::default());
+        let mut looking = all.begin(1, Hold::Shared);
+        let mut free = Box::pin(all.until_free(1));
+        for _ in 0..3 {
+            assert_eq!(free.as_mut().now_or_never(), None);
+            // The next look-up is there before this one is answered.
+            drop(std::mem::replace(&mut looking, all.begin(1, Hold::Shared)));
+        }
+        drop(looking);
+        assert_eq!(free.now_or_never(), Some(()));
     }
 }

@@ -54,6 +54,7 @@ impl Adapter {
 
     pub(crate) fn written(
         &self,
+        ino: INodeNo,
         (handle, thread): (FileHandle, u32),
         (offset, clears): (u64, bool),
         data: &[u8],
@@ -68,6 +69,8 @@ impl Adapter {
                 return reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX));
             }
         }
+        // The kernel holds a page that it has only a part of.
+        let held = self.files.hold_pages(ino.0);
         let (files, data) = (self.files.clone(), self.files.copy(data));
         let work = async move {
             if clears {
@@ -75,10 +78,11 @@ impl Adapter {
             }
             files.write((handle.0, thread), offset, data, append).await
         };
-        self.answer_long(Operation::Write, work, |done| match done {
-            Ok(length) => reply.written(length),
+        let reply = |done| match done {
+            Ok(length) => ReplyWrite::written(reply, length),
             Err(errno) => reply.error(errno),
-        });
+        };
+        self.answer_long(Operation::Write, work, until_answered(held, reply));
     }
 
     pub(crate) fn flushed(&self, handle: FileHandle, thread: u32, reply: ReplyEmpty) {

@@ -11,15 +11,12 @@ use crate::server::connection;
 #[tokio::test]
 async fn an_idle_connection_gives_way_and_a_busy_one_does_not() {
     let settings = Settings {
-        connections: 3,
+        connections: 2,
         ..patient()
     };
     let server = Running::start(10, settings).await;
-    let busy = server.ask("/wait").await;
+    let mut busy = server.ask("/wait").await;
     server.handler.arrived.notified().await;
-    // A head that has begun may come slowly.
-    let mut slow = server.connect().await;
-    slow.write_all(b"GET / HT").await.expect("written");
     let mut idle = server.ask("/").await;
     assert!(head(&mut idle).await.starts_with("http/1.1 200 "));
     assert_eq!(body(&mut idle, 10).await, server.handler.fake.bytes);
@@ -27,12 +24,7 @@ async fn an_idle_connection_gives_way_and_a_busy_one_does_not() {
     assert!(head(&mut next).await.starts_with("http/1.1 200 "));
     assert_eq!(rest(&mut idle).await, b"");
     server.handler.go.notify_one();
-    slow.write_all(b"TP/1.1\r\nHost: h\r\n\r\n")
-        .await
-        .expect("written");
-    for mut kept in [busy, slow] {
-        assert!(head(&mut kept).await.starts_with("http/1.1 200 "));
-    }
+    assert!(head(&mut busy).await.starts_with("http/1.1 200 "));
     let metrics = &server.handler.metrics;
     assert_eq!((metrics.displaced.get(), metrics.expired.get()), (1, 0));
     server.end().await;
@@ -144,6 +136,22 @@ async fn slow_heads_of_proxies_and_other_clients_stay_while_a_flood_gives_way() 
     for client in &mut kept[..3] {
         is_answered(client, second).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_has_begun_may_come_slowly_where_another_connection_is_idle() {
+    let crowd = Crowd::new(2);
+    let (first, second) = REQUEST.split_at(10);
+    let mut slow = crowd.connect("198.51.100.1", first).await;
+    let mut idle = crowd.connect("198.51.100.2", b"").await;
+    is_answered(&mut idle, REQUEST).await;
+    // Both have waited for longer than a second.
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let mut next = crowd.connect("198.51.100.3", b"").await;
+    is_answered(&mut next, REQUEST).await;
+    assert_eq!(crowd.displaced(), 1);
+    is_answered(&mut slow, second).await;
+    assert_eq!(rest(&mut idle).await, b"");
 }
 
 #[tokio::test(start_paused = true)]
