@@ -46,9 +46,27 @@ pub(crate) fn logged(error: &Error, key: &str) -> Errno {
 
 /// Returns the number of a write error, which is logged unless the file just exists.
 pub(crate) fn written(error: &WriteError, key: &str) -> Errno {
-    if *error != WriteError::Exists {
-        tracing::warn!(%error, key, "a file could not be written");
+    match error {
+        WriteError::Exists => {}
+        // The queue logs once that closed objects wait for a bucket that is down.
+        WriteError::Origin(of_bucket) if is_outage(of_bucket) => {
+            tracing::debug!(%error, key, "a file could not be written");
+        }
+        error => tracing::warn!(%error, key, "a file could not be written"),
     }
+    of_write(error)
+}
+
+/// Returns whether the error is the same for every object of the bucket, until that answers again.
+fn is_outage(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Unavailable | Error::Timeout | Error::Overloaded { .. }
+    )
+}
+
+/// Returns the number of a write error.
+fn of_write(error: &WriteError) -> Errno {
     match error {
         WriteError::Exists => Errno::EEXIST,
         // The file that was opened is gone: another has taken its place.
