@@ -1,8 +1,13 @@
 //! Maps the engine's errors to the numbers that a program sees: one table.
 
+use std::sync::Mutex;
+
 use fuser::Errno;
+use tokio::time::Instant;
 
 use tidegate_engine::Error;
+use tidegate_plan::LogRate;
+use tidegate_telemetry::locks::Recover as _;
 use tidegate_write::WriteError;
 
 /// The number for a version whose bytes are gone everywhere: a program cannot be told to begin anew, and must not get
@@ -55,6 +60,34 @@ pub(crate) fn written(error: &WriteError, key: &str) -> Errno {
         error => tracing::warn!(%error, key, "a file could not be written"),
     }
     of_write(error)
+}
+
+/// The log of reads of written files that are not in the bucket yet: few lines, because a program reads on.
+#[derive(Debug)]
+pub(crate) struct UnreadableDrafts {
+    started: Instant,
+    rate: Mutex<LogRate>,
+}
+
+impl Default for UnreadableDrafts {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            rate: Mutex::default(),
+        }
+    }
+}
+
+impl UnreadableDrafts {
+    /// Returns the number of the error of a read. Logs it if a line is due.
+    pub(crate) fn logged(&self, error: &WriteError, key: &str) -> Errno {
+        let now = self.started.elapsed();
+        let due = self.rate.lock().recover().record(now);
+        if let Some(count) = due {
+            tracing::warn!(%error, key, count, "a file that is not in the bucket yet could not be read");
+        }
+        of_write(error)
+    }
 }
 
 /// Returns whether the error is the same for every object of the bucket, until that answers again.

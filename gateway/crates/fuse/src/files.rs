@@ -43,8 +43,8 @@ pub(crate) use copy::CopyEnd;
 use handle::Handle;
 pub(crate) use notify::Kernel;
 pub(crate) use set_attr::SetAttr;
-use unanswered::UnansweredRequests;
 pub(crate) use unanswered::Hold;
+use unanswered::UnansweredRequests;
 
 /// The time that the kernel may keep the attributes of a file that an open handle pins.
 const PINNED_ATTR_TTL: Duration = Duration::from_secs(1);
@@ -68,6 +68,7 @@ pub(crate) struct Files {
     in_folders: Arc<UnansweredRequests>,
     reads: Arc<UnansweredRequests>,
     lookup_backoff: LookupBackoff,
+    unreadable: errno::UnreadableDrafts,
     /// Whether files that bypass the kernel's pages can be mapped all the same.
     pub(crate) maps: AtomicBool,
 }
@@ -106,6 +107,7 @@ impl Files {
             in_folders: Arc::default(),
             reads: Arc::default(),
             lookup_backoff: LookupBackoff::default(),
+            unreadable: errno::UnreadableDrafts::default(),
             maps: AtomicBool::new(false),
         }
     }

@@ -72,7 +72,7 @@ mod task;
 
 pub use change::folder::{CopiedFolder, FolderRename};
 pub use change::unsent::RenamedDraft;
-pub use draft::closed_draft::{ClosedDraft, ClosedDraftReader};
+pub use draft::closed_draft::{ClosedDraft, ClosedDraftReader, UnreadableDraft};
 pub use draft::snapshot::DraftSnapshot;
 pub use draft::state::stage::Stage;
 pub use draft::writer::Writer;
