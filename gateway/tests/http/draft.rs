@@ -1,12 +1,17 @@
 //! A closed draft that is not in the bucket yet is served as it was closed, without a validator and
 //! marked as not to be stored.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::Method;
 use tempfile::TempDir;
+use tidegate_http::RouteSettings;
 use tidegate_origin::OriginError;
-use tidegate_origin::fake::Fault;
+use tidegate_origin::fake::{FakeOrigin, Fault};
+use tidegate_plan::PartSizes;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ByteRange, ObjectKey};
 use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
@@ -141,6 +146,76 @@ async fn a_draft_that_is_written_to_again_cuts_answers_off() {
             .closed_draft(&gateway.source, &key)
             .is_none()
     );
+    gateway.end().await;
+}
+
+/// Bytes of a part, of which the object has 40 and the small spool 15.
+const PART: u64 = 1000;
+
+/// Starts a gateway with a small spool, and writes an object in order that outgrows it. No answer takes longer than
+/// `patience` without progress. The gateway remembers that the object is missing.
+async fn outgrown(patience: Duration) -> (Gateway, Writers, TempDir, Writer, Bytes) {
+    let fake = FakeOrigin::new().with_min_part(1);
+    let routes = vec![RouteSettings::default()];
+    let serving = tidegate_http::Settings::default();
+    let gateway = Gateway::over(Arc::new(fake.clone()), fake, routes, serving).await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let settings = Settings {
+        // The two files of a draft count as well.
+        size: 15 * PART + (20 << 10),
+        parts: PartSizes::new(PART),
+        kept: 2 * PART,
+        patience,
+        ..Settings::new(spool.path().to_owned())
+    };
+    let sources = [gateway.source.clone()];
+    let writers = Writers::start(&gateway.write_path, settings, &sources).expect("a spool");
+    assert_eq!(status(&gateway.get("/k.jpg", &[]).await), 404);
+    let bytes = Bytes::from(sample(40 * PART as usize));
+    let writer = written(&gateway, &writers, bytes.slice(..PART as usize)).await;
+    for part in 1..40 {
+        let from = part * PART as usize;
+        let piece = bytes.slice(from..from + PART as usize);
+        let write = writer.write_at(from as u64, piece);
+        write.await.expect("room");
+    }
+    let gone = writer.read_at(ByteRange::new(20 * PART, 21 * PART)).await;
+    assert!(gone.is_err(), "it left the spool");
+    (gateway, writers, spool, writer, bytes)
+}
+
+/// The first completion fails, so the object is in the bucket after a second at the earliest.
+#[tokio::test]
+async fn a_closed_object_that_outgrew_the_spool_is_answered_once_it_is_published() {
+    let (gateway, _writers, _spool, writer, bytes) = outgrown(LONG).await;
+    gateway.origin.fail_from("complete", [DOWN], []);
+    close_behind(writer).await;
+    let got = gateway.get("/k.jpg", &[]).await;
+    assert_eq!(status(&got), 200);
+    assert!(*got.bytes() == bytes);
+    assert!(!got.header("etag").is_empty(), "it is the bucket's version");
+    gateway.end().await;
+}
+
+#[tokio::test]
+async fn a_closed_object_that_cannot_be_published_is_not_missing() {
+    let patience = Duration::from_millis(20);
+    let (gateway, _writers, _spool, writer, bytes) = outgrown(patience).await;
+    gateway.origin.set_faults([DOWN]);
+    close_behind(writer).await;
+    let got = gateway.get("/k.jpg", &[]).await;
+    assert_eq!(status(&got), 503);
+    assert_eq!(got.header("retry-after"), "2");
+    gateway.origin.set_faults([]);
+    let got = loop {
+        let got = gateway.get("/k.jpg", &[]).await;
+        match status(&got) {
+            503 => {}
+            _ => break got,
+        }
+    };
+    assert_eq!(status(&got), 200);
+    assert!(*got.bytes() == bytes);
     gateway.end().await;
 }
 

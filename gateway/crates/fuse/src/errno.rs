@@ -1,8 +1,13 @@
 //! Maps the engine's errors to the numbers that a program sees: one table.
 
+use std::sync::Mutex;
+
 use fuser::Errno;
+use tokio::time::Instant;
 
 use tidegate_engine::Error;
+use tidegate_plan::LogRate;
+use tidegate_telemetry::locks::Recover as _;
 use tidegate_write::WriteError;
 
 /// The number for a version whose bytes are gone everywhere: a program cannot be told to begin anew, and must not get
@@ -46,9 +51,55 @@ pub(crate) fn logged(error: &Error, key: &str) -> Errno {
 
 /// Returns the number of a write error, which is logged unless the file just exists.
 pub(crate) fn written(error: &WriteError, key: &str) -> Errno {
-    if *error != WriteError::Exists {
-        tracing::warn!(%error, key, "a file could not be written");
+    match error {
+        WriteError::Exists => {}
+        // The queue logs once that closed objects wait for a bucket that is down.
+        WriteError::Origin(of_bucket) if is_outage(of_bucket) => {
+            tracing::debug!(%error, key, "a file could not be written");
+        }
+        error => tracing::warn!(%error, key, "a file could not be written"),
     }
+    of_write(error)
+}
+
+/// The log of reads of written files that are not in the bucket yet: few lines, because a program reads on.
+#[derive(Debug)]
+pub(crate) struct UnreadableDrafts {
+    started: Instant,
+    rate: Mutex<LogRate>,
+}
+
+impl Default for UnreadableDrafts {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            rate: Mutex::default(),
+        }
+    }
+}
+
+impl UnreadableDrafts {
+    /// Returns the number of the error of a read. Logs it if a line is due.
+    pub(crate) fn logged(&self, error: &WriteError, key: &str) -> Errno {
+        let now = self.started.elapsed();
+        let due = self.rate.lock().recover().record(now);
+        if let Some(count) = due {
+            tracing::warn!(%error, key, count, "a file that is not in the bucket yet could not be read");
+        }
+        of_write(error)
+    }
+}
+
+/// Returns whether the error is the same for every object of the bucket, until that answers again.
+fn is_outage(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Unavailable | Error::Timeout | Error::Overloaded { .. }
+    )
+}
+
+/// Returns the number of a write error.
+fn of_write(error: &WriteError) -> Errno {
     match error {
         WriteError::Exists => Errno::EEXIST,
         // The file that was opened is gone: another has taken its place.

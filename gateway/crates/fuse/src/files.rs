@@ -68,6 +68,7 @@ pub(crate) struct Files {
     in_folders: Arc<UnansweredRequests>,
     reads: Arc<UnansweredRequests>,
     lookup_backoff: LookupBackoff,
+    unreadable: errno::UnreadableDrafts,
     /// Whether files that bypass the kernel's pages can be mapped all the same.
     pub(crate) maps: AtomicBool,
 }
@@ -106,6 +107,7 @@ impl Files {
             in_folders: Arc::default(),
             reads: Arc::default(),
             lookup_backoff: LookupBackoff::default(),
+            unreadable: errno::UnreadableDrafts::default(),
             maps: AtomicBool::new(false),
         }
     }

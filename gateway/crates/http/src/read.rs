@@ -133,6 +133,21 @@ impl Frontend {
         {
             return reply;
         }
+        // Before the version is looked for: it may be published meanwhile.
+        let draft = self
+            .write_path
+            .unreadable_draft(&route.source, &request.key);
+        match (self.answer_version(request).await, draft) {
+            (Err(RequestError::Engine(Error::NotFound)), Some(draft)) => {
+                Box::pin(self.answer_published(request, draft)).await
+            }
+            (reply, _) => reply,
+        }
+    }
+
+    /// Answers from the version that the object has now.
+    async fn answer_version(&self, request: &ObjectRequest<'_>) -> Result<Reply, RequestError> {
+        let route = request.route;
         for _ in 0..MAX_ATTEMPTS {
             let options = request.open_options();
             let opened = match self.tracer.is_some() {

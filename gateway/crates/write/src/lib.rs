@@ -72,7 +72,7 @@ mod task;
 
 pub use change::folder::{CopiedFolder, FolderRename};
 pub use change::unsent::RenamedDraft;
-pub use draft::closed_draft::{ClosedDraft, ClosedDraftReader};
+pub use draft::closed_draft::{ClosedDraft, ClosedDraftReader, UnreadableDraft};
 pub use draft::snapshot::DraftSnapshot;
 pub use draft::state::stage::Stage;
 pub use draft::writer::Writer;
@@ -90,6 +90,7 @@ use change::markers::FolderMarkers;
 use draft::shared_draft::SharedDraft;
 use locks::folder_locks::FolderLocks;
 use metrics::Metrics;
+use publish::failure_log::FailureLog;
 use publish::resumed::ResumedDrafts;
 use publish::stuck::StuckJournals;
 
@@ -203,6 +204,7 @@ pub(crate) struct Drafts {
     known_markers: KnownMarkers,
     resumed: ResumedDrafts,
     stuck: StuckJournals,
+    failure_log: FailureLog,
     metrics: Metrics,
 }
 
@@ -298,6 +300,7 @@ impl Writers {
             known_markers: KnownMarkers::default(),
             resumed: ResumedDrafts::default(),
             stuck: StuckJournals::default(),
+            failure_log: FailureLog::default(),
             metrics: Metrics::default(),
         }));
         core.times.attach(&writers.0.settings.spool);

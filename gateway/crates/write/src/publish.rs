@@ -3,6 +3,7 @@
 pub(crate) mod assemble;
 pub(crate) mod commit;
 pub(crate) mod complete;
+pub(crate) mod failure_log;
 pub(crate) mod published_version;
 pub(crate) mod queue;
 pub(crate) mod recover;

@@ -93,10 +93,7 @@ impl Files {
         at: u64,
     ) -> Result<u64, Errno> {
         let bytes = match source.draft() {
-            Some(writer) => {
-                let read = writer.read_at(piece);
-                self.progressing(&writer, read).await?
-            }
+            Some(writer) => self.read_draft(&writer, piece).await?,
             None => {
                 let read = self.read_object(source, piece.start, piece.end);
                 Bytes::copy_from_slice(self.bounded(read).await?.as_ref())

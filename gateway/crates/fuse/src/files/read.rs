@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use fuser::Errno;
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::Files;
 use super::handle::Handle;
@@ -13,6 +13,7 @@ use crate::errno;
 use tidegate_engine::{Error, Object};
 use tidegate_plan::ByteRange;
 use tidegate_telemetry::trace::{self, Kind};
+use tidegate_write::{WriteError, Writer};
 
 /// The bytes of a read, in one piece.
 #[derive(Debug)]
@@ -43,11 +44,37 @@ impl Files {
         let handle = self.open.get(handle).ok_or(Errno::EBADF)?;
         let end = offset.saturating_add(u64::from(size));
         if let Some(writer) = handle.draft() {
-            // Bytes that have left the spool may have to be read back first.
-            let read = writer.read_at(ByteRange::new(offset, end));
-            return Ok(ReadData::Shared(self.progressing(&writer, read).await?));
+            let read = self.read_draft(&writer, ByteRange::new(offset, end));
+            return Ok(ReadData::Shared(read.await?));
         }
         self.bounded(self.read_object(&handle, offset, end)).await
+    }
+
+    /// Reads bytes of a draft. Those of a closed one that have left the spool are read once it is in the bucket: the
+    /// caller waits for that as long as parts of it are sent within each deadline.
+    pub(super) async fn read_draft(
+        &self,
+        writer: &Writer,
+        range: ByteRange,
+    ) -> Result<Bytes, Errno> {
+        loop {
+            // Bytes that have left the spool may have to be read back first.
+            let read = writer.read_at(range).map(Ok);
+            let error = match self.while_moving(writer.progress(), read).await? {
+                Ok(bytes) => return Ok(bytes),
+                Err(error) => error,
+            };
+            let is_gone = matches!(error, WriteError::Gone(_));
+            if !is_gone || !self.is_published(writer).await? {
+                return Err(self.unreadable.logged(&error, writer.key().as_str()));
+            }
+        }
+    }
+
+    /// Waits until a closed draft is in the bucket, and returns whether it is. Ends at once when the mount goes.
+    async fn is_published(&self, writer: &Writer) -> Result<bool, Errno> {
+        let published = writer.wait_for_gone_bytes(self.settings.deadline);
+        self.until_stopped(published.map(Ok)).await
     }
 
     pub(super) async fn read_object(

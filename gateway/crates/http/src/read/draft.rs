@@ -17,7 +17,7 @@ use crate::request::ObjectRequest;
 use crate::request_error::RequestError;
 use tidegate_engine::Error;
 use tidegate_plan::{ByteRange, ETag, Version};
-use tidegate_write::ClosedDraft;
+use tidegate_write::{ClosedDraft, UnreadableDraft};
 
 /// Its cache status: neither `hit` nor `fwd` (RFC 9211), because the cache was not used.
 const DRAFT_CACHE_STATUS: HeaderValue = HeaderValue::from_static("tidegate; detail=draft");
@@ -46,6 +46,20 @@ impl Frontend {
             }
         };
         Some(Ok(Reply::new(StatusCode::OK, headers, content)))
+    }
+
+    /// Returns the answer out of the version that a draft is published as, once it is. The bucket has no other version, and
+    /// bytes of the draft have left the spool.
+    pub(super) async fn answer_published(
+        &self,
+        request: &ObjectRequest<'_>,
+        draft: UnreadableDraft,
+    ) -> Result<Reply, RequestError> {
+        match draft.wait_for_publish().await {
+            true => self.answer_version(request).await,
+            // The object exists, so it is not missing.
+            false => Err(Error::Unavailable.into()),
+        }
     }
 }
 

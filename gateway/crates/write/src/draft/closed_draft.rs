@@ -48,14 +48,10 @@ impl fmt::Debug for ClosedDraft {
 impl WritePath {
     /// Returns the draft of an object that was closed and promised, and is not in the bucket yet.
     /// Returns `None` also if some of its bytes have left the spool; the bucket's version is served
-    /// until it is published. Costs one load if this process writes nothing.
+    /// until it is published, see [`WritePath::unreadable_draft`]. Costs one load if this process writes nothing.
     #[must_use]
     pub fn closed_draft(&self, source: &ReadContext, key: &ObjectKey) -> Option<ClosedDraft> {
-        if self.drafted.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        let drafts = self.drafts.get().and_then(Weak::upgrade)?;
-        let writing = drafts.writings().get(&source.object(key)).cloned()?;
+        let writing = self.listed_draft(source, key)?;
         let state = writing.state();
         let replaced = state.replaced_closed_edition();
         let (revision, draft, headers) = match &replaced {
@@ -78,6 +74,50 @@ impl WritePath {
             headers,
             replaced,
         })
+    }
+}
+
+impl WritePath {
+    /// Returns the draft of an object that was closed and promised, if bytes of it have left the spool. The bucket may
+    /// have no version of the object yet. Costs one load if this process writes nothing.
+    #[must_use]
+    pub fn unreadable_draft(
+        &self,
+        source: &ReadContext,
+        key: &ObjectKey,
+    ) -> Option<UnreadableDraft> {
+        let writing = self.listed_draft(source, key)?;
+        let is_unreadable = {
+            let state = writing.state();
+            state.phase().is_closed_and_promised() && state.draft().has_gone_bytes()
+        };
+        is_unreadable.then_some(UnreadableDraft(writing))
+    }
+
+    fn listed_draft(&self, source: &ReadContext, key: &ObjectKey) -> Option<Arc<SharedDraft>> {
+        if self.drafted.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let drafts = self.drafts.get().and_then(Weak::upgrade)?;
+        drafts.writings().get(&source.object(key)).cloned()
+    }
+}
+
+/// A closed draft that readers cannot read before it is in the bucket.
+pub struct UnreadableDraft(Arc<SharedDraft>);
+
+impl fmt::Debug for UnreadableDraft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UnreadableDraft").field(&self.0).finish()
+    }
+}
+
+impl UnreadableDraft {
+    /// Waits until it is published. `false`: it was refused or changed, or nothing of it was sent for as long as a writer
+    /// waits for room.
+    pub async fn wait_for_publish(&self) -> bool {
+        let most = self.0.inner.settings.patience;
+        self.0.wait_for_gone_bytes(most).await
     }
 }
 

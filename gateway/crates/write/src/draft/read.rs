@@ -1,9 +1,11 @@
 //! Reading a draft: from the spool, from its base, and zeros for the rest.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
+use tokio::time::{Instant, timeout_at};
 
 use crate::WriteError;
 use crate::draft::edition::ClosedEdition;
@@ -63,6 +65,41 @@ impl SharedDraft {
             }
         };
         Ok(Some((piece, bytes)))
+    }
+
+    /// Waits until the bytes of a closed draft that have left the spool can be read: it is published then. Returns `false`
+    /// if that is not to be expected: it was refused, a writer has changed it, or nothing of it was sent within `most`.
+    pub(crate) async fn wait_for_gone_bytes(&self, most: Duration) -> bool {
+        let stop = &self.inner.core.stop;
+        let mut progress = self.progress.subscribe();
+        let (mut until, mut sent_before) = (Instant::now() + most, 0);
+        loop {
+            progress.mark_unchanged();
+            {
+                let state = self.state();
+                if !state.draft().has_gone_bytes() {
+                    return true;
+                }
+                let phase = state.phase();
+                if !phase.is_closed_and_promised() || phase.is_refused() {
+                    return false;
+                }
+                // The tries of an outage are reported as well, and are no progress.
+                let sent = state.draft().sent_parts().count();
+                if sent != sent_before || phase.trouble().is_none() {
+                    until = Instant::now() + most;
+                }
+                sent_before = sent;
+            }
+            tokio::select! {
+                moved = timeout_at(until, progress.changed()) => {
+                    if moved.is_err() {
+                        return false;
+                    }
+                }
+                () = stop.cancelled() => return false,
+            }
+        }
     }
 
     /// Reads bytes of the version that the draft is based on, from the cache if it has them.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::timeout;
@@ -163,6 +164,13 @@ impl Writer {
             }
             read => read,
         }
+    }
+
+    /// Waits for the bytes that [`Writer::read_at`] has reported as [`WriteError::Gone`], if the object is closed: they can
+    /// be read once it is in the bucket. Returns whether the caller may try again. `false`: the object is not closed or was
+    /// refused, or nothing of it was sent within `most`.
+    pub async fn wait_for_gone_bytes(&self, most: Duration) -> bool {
+        self.writing.wait_for_gone_bytes(most).await
     }
 
     /// Changes the length. Truncates the rest, or appends zeros.

@@ -14,6 +14,7 @@ use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::draft::state::stage::Stage;
+use crate::publish::failure_log::FailedDraft;
 use crate::spool::file::SpoolFile;
 use crate::{RETRY_PAUSE, WriteError, Writers};
 use tidegate_plan::{ObjectId, Timestamp, Version};
@@ -156,6 +157,7 @@ impl SharedDraft {
         let stop = self.inner.core.stop.clone();
         self.wait_while_blank().await;
         self.wait_for_rename().await;
+        let mut failed = None;
         for failures in 0.. {
             let due = self.wait_for_close().await;
             if due == PublishDue::Left {
@@ -192,7 +194,8 @@ impl SharedDraft {
                 Err(WriteError::Closing) => return,
                 Err(error) if error.is_passing() => {
                     let pause = RETRY_PAUSE.pause(failures, 1.0);
-                    tracing::warn!(%error, ?pause, key = key.as_str(), "a closed object is not in the bucket yet");
+                    let failed = failed.get_or_insert_with(|| FailedDraft::new(&self.inner));
+                    failed.log(&error, pause, &key);
                     self.progress.send_replace(());
                     self.state().hold_no_memory();
                     self.sync_closed().await;

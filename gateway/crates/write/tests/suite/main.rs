@@ -7,6 +7,7 @@ mod emptied;
 mod engine;
 mod events;
 mod folders;
+mod log;
 mod lost;
 mod markers;
 mod marks;

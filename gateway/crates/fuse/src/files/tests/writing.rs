@@ -9,6 +9,7 @@ mod listed;
 mod meetings;
 mod nameless;
 mod others;
+mod sending;
 mod times;
 mod versions;
 
