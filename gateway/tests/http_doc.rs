@@ -104,6 +104,7 @@ fn each_sdk_presigns_a_url_that_is_admitted() {
                 headers: &HeaderMap::new(),
                 address: None,
                 certificate: &[],
+                wants_name: false,
             };
             let verdict = access.check(&request, Timestamp::from(SystemTime::now()));
             matches!(verdict, Verdict::Admitted { .. })

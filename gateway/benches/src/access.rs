@@ -43,6 +43,7 @@ fn request<'r>(path: &'r str, query: Option<&'r str>, headers: &'r HeaderMap) ->
         headers,
         address: None,
         certificate: &[],
+        wants_name: false,
     }
 }
 

@@ -68,6 +68,7 @@ pub(crate) fn jwts(c: &mut Criterion) {
             headers: &headers,
             address: None,
             certificate: &[],
+            wants_name: false,
         };
         let shared = access(key);
         assert!(shared.check(&request, NOW).is_admitted(), "{algorithm}");
