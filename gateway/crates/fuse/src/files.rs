@@ -43,8 +43,8 @@ pub(crate) use copy::CopyEnd;
 use handle::Handle;
 pub(crate) use notify::Kernel;
 pub(crate) use set_attr::SetAttr;
-use unanswered::UnansweredRequests;
 pub(crate) use unanswered::Hold;
+use unanswered::UnansweredRequests;
 
 /// The time that the kernel may keep the attributes of a file that an open handle pins.
 const PINNED_ATTR_TTL: Duration = Duration::from_secs(1);

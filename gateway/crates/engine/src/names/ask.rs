@@ -7,6 +7,7 @@ use futures_util::future::{Either, select};
 
 use super::answer::{Meaning, NameRequest};
 use super::{Answer, Doubts, NameKind, NameRequestCause, of_listing, version_only};
+use crate::open::records;
 use crate::{Engine, Error, ReadContext};
 use tidegate_origin::list::EmptyPages;
 use tidegate_origin::{List, Listing};
@@ -107,13 +108,20 @@ impl Engine {
         Ok(true)
     }
 
+    /// Requests a page of keys that is no part of a known folder. The keys on it are not missing.
     pub(super) async fn ask_listing(
         &self,
         source: &ReadContext,
         list: List,
     ) -> Result<Listing, Error> {
-        let origin = source.origin.clone();
+        let (origin, at) = (source.origin.clone(), self.core.now());
         let ask = async move { origin.list(list).await.map_err(of_listing) };
-        self.core.run_on_origin_runtime(ask).await
+        let page = self.core.run_on_origin_runtime(ask).await?;
+        for listed in &page.objects {
+            if let Ok(key) = ObjectKey::new(&listed.key) {
+                records::drop_missing(&self.core, &source.object(&key), at);
+            }
+        }
+        Ok(page)
     }
 }

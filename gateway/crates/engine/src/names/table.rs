@@ -166,6 +166,12 @@ impl Table {
         }
     }
 
+    /// Returns whether a request sent after `since` has found a file of this name, and nothing later has contradicted it.
+    pub(crate) fn is_file_since(&self, origin: OriginId, path: &str, since: Timestamp) -> bool {
+        let known = self.lock().current(origin, path);
+        known.is_some_and(|known| matches!(known.meaning, Meaning::File(_)) && known.since > since)
+    }
+
     /// Returns the last known `ctime` of a file, fresh or not.
     pub(crate) fn changed(&self, origin: OriginId, path: &str) -> Option<Timestamp> {
         match self.lock().find(origin, path)?.meaning {
