@@ -53,6 +53,9 @@ pub(super) fn record_page(
     let path = prefix.trim_end_matches('/');
     if something {
         record_folders(core, asked, prefix);
+    } else if number == 0 && next.is_none() && !path.is_empty() {
+        // It may be one that a listing of its parent shows all the same.
+        core.names.doubt_folder(asked.origin, path);
     }
     let landing = ListedPage {
         folder: path,
