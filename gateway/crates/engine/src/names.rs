@@ -24,6 +24,7 @@ use tidegate_plan::{ETag, ObjectKey, Timestamp, Version};
 mod answer;
 mod ask;
 mod confirm;
+mod doubted;
 pub(crate) mod hidden;
 mod listing;
 mod own;

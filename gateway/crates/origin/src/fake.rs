@@ -48,6 +48,8 @@ struct FakeBucketState {
     page_keys: u16,
     /// The empty pages before the first one of each listing.
     empty_pages: u64,
+    /// Whether removed objects count as keys of the folders that a listing shows.
+    remnants: bool,
     /// The number of writes so far: the clock of `Last-Modified` and the source of version ids.
     writes: u64,
     standing: Vec<Fault>,
@@ -366,7 +368,8 @@ impl Origin for FakeOrigin {
                 0 => request.limit,
                 keys => request.limit.min(keys),
             };
-            Ok(page::of(&state.objects, &List { limit, ..request }))
+            let request = List { limit, ..request };
+            Ok(page::of(&state.objects, &request, state.remnants))
         })
     }
 

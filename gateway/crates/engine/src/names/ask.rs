@@ -6,9 +6,10 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 
 use super::answer::{Meaning, NameRequest};
+use super::doubted::first_key;
 use super::{Answer, Doubts, NameKind, NameRequestCause, of_listing, version_only};
+use crate::open::records;
 use crate::{Engine, Error, ReadContext};
-use tidegate_origin::list::EmptyPages;
 use tidegate_origin::{List, Listing};
 use tidegate_plan::{ObjectKey, folder};
 
@@ -76,30 +77,21 @@ impl Engine {
         }
     }
 
-    /// Returns whether any key continues `path` with a `/`. A page may be empty and not the last one.
+    /// Returns whether any key continues `path` with a `/`.
     async fn prove(
         &self,
         source: &ReadContext,
         path: &str,
         asked: &NameRequest,
     ) -> Result<bool, Error> {
-        let (mut after, mut empty) = (None, EmptyPages::default());
-        let proof = loop {
-            let list = List {
-                prefix: format!("{path}/"),
-                delimiter: false,
-                after,
-                limit: 1,
-            };
-            let mut page = self.ask_listing(source, list).await?;
-            if let Some(proof) = page.objects.pop() {
-                break proof;
-            }
-            after = empty.next(&page).map_err(of_listing)?;
-            if after.is_none() {
-                return Ok(false);
-            }
+        let (origin, at, prefix) = (source.origin.clone(), self.core.now(), format!("{path}/"));
+        let ask = async move { first_key(&origin, &prefix).await };
+        let Some(proof) = self.core.run_on_origin_runtime(ask).await? else {
+            return Ok(false);
         };
+        if let Ok(key) = ObjectKey::new(&proof.key) {
+            records::drop_missing(&self.core, &source.object(&key), at);
+        }
         for folder in folder::folders_of(&proof.key) {
             let folder = folder.trim_end_matches('/');
             self.core.names.put(asked, folder, Meaning::Folder);
@@ -107,13 +99,20 @@ impl Engine {
         Ok(true)
     }
 
+    /// Requests a page of keys that is no part of a known folder. The keys on it are not missing.
     pub(super) async fn ask_listing(
         &self,
         source: &ReadContext,
         list: List,
     ) -> Result<Listing, Error> {
-        let origin = source.origin.clone();
+        let (origin, at) = (source.origin.clone(), self.core.now());
         let ask = async move { origin.list(list).await.map_err(of_listing) };
-        self.core.run_on_origin_runtime(ask).await
+        let page = self.core.run_on_origin_runtime(ask).await?;
+        for listed in &page.objects {
+            if let Ok(key) = ObjectKey::new(&listed.key) {
+                records::drop_missing(&self.core, &source.object(&key), at);
+            }
+        }
+        Ok(page)
     }
 }

@@ -24,6 +24,9 @@ impl Core {
     /// Records that the object was just removed, and that there is no folder of its name.
     pub(crate) fn name_removed(&self, id: &ObjectId) {
         self.name(id, Meaning::Missing);
+        if let Some(folder) = id.key.as_str().strip_suffix('/') {
+            self.doubt_folder(id.origin, folder);
+        }
     }
 
     /// Records that an object was just removed; other identities forget its name. A name that was not known as a file's may
@@ -72,6 +75,14 @@ impl Core {
     pub fn folder_removed(&self, origin: OriginId, path: &str) {
         self.names
             .record_change(origin, path, Meaning::Missing, self.now());
+        self.doubt_folder(origin, path);
+    }
+
+    /// Has listings under every identity looked at more closely that show this folder, which was just removed.
+    fn doubt_folder(&self, origin: OriginId, path: &str) {
+        for origin in self.identities.all(origin) {
+            self.names.doubt_folder(origin, path);
+        }
     }
 
     /// Forgets everything known of a name, for the bucket may have changed it.

@@ -7,6 +7,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 
 use super::answer::{ArrivedPage, ListingCursor, NameRequest, parent_prefix};
+use super::doubted::drop_empty_folders;
 use super::recording::{doubt, record_page, record_tree};
 use super::{Engine, NameRequestCause, of_listing};
 use crate::Core;
@@ -82,7 +83,8 @@ impl Engine {
         };
         let origin = source.origin.clone();
         let run = async move {
-            let page = origin.list(list).await.map_err(of_listing)?;
+            let mut page = origin.list(list).await.map_err(of_listing)?;
+            drop_empty_folders(&turn.core, &origin, &asked, &mut page).await;
             Ok(Arc::new(wanted.record(&turn.core, &asked, page)))
         };
         let core = self.core.clone();

@@ -53,6 +53,9 @@ pub(super) fn record_page(
     let path = prefix.trim_end_matches('/');
     if something {
         record_folders(core, asked, prefix);
+    } else if number == 0 && next.is_none() && !path.is_empty() {
+        // It may be one that a listing of its parent shows all the same.
+        core.names.doubt_folder(asked.origin, path);
     }
     let landing = ListedPage {
         folder: path,
@@ -65,6 +68,7 @@ pub(super) fn record_page(
     for (origin, path) in core.names.record_page(asked, landing) {
         doubt_passed(core, origin, &path, asked.at);
     }
+    drop_missing(core, prefix, &found);
     let names = found.into_iter().map(|(name, child)| match child {
         FolderEntry::File(told) => (name, NameKind::File(told.facts)),
         FolderEntry::Folder => (name, NameKind::Folder),
@@ -93,6 +97,19 @@ fn listed_name(
         meaning,
         stored,
         asked,
+    }
+}
+
+/// Drops the negative entries that the files of a page contradict. The page is in the table by then, so a resolve that
+/// began before its listing installs none either.
+fn drop_missing(core: &Core, prefix: &str, found: &[(String, FolderEntry<ListedFile>)]) {
+    for (name, child) in found {
+        if let FolderEntry::File(told) = child
+            && let Ok(key) = ObjectKey::new(&format!("{prefix}{name}"))
+        {
+            let origin = told.asked.origin;
+            records::drop_missing(core, &ObjectId { origin, key }, told.asked.at);
+        }
     }
 }
 

@@ -14,12 +14,14 @@ use super::answer::{Meaning, NameRequest};
 use tidegate_plan::{OriginId, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
+mod doubted_folders;
 mod emptied;
 mod folders;
 mod purge;
 mod search;
 mod walk;
 
+use doubted_folders::DoubtedFolders;
 use folders::Folders;
 use purge::Purge;
 
@@ -82,6 +84,7 @@ struct NameGenerations {
     forgotten: u64,
     /// The knowledge of whole folders.
     folders: Folders,
+    doubted: DoubtedFolders,
 }
 
 impl Table {
@@ -164,6 +167,12 @@ impl Table {
             }
             _ => None,
         }
+    }
+
+    /// Returns whether a request sent after `since` has found a file of this name, and nothing later has contradicted it.
+    pub(crate) fn is_file_since(&self, origin: OriginId, path: &str, since: Timestamp) -> bool {
+        let known = self.lock().current(origin, path);
+        known.is_some_and(|known| matches!(known.meaning, Meaning::File(_)) && known.since > since)
     }
 
     /// Returns the last known `ctime` of a file, fresh or not.
@@ -350,6 +359,8 @@ impl NameGenerations {
         epoch: u64,
     ) {
         self.folders.changed(origin, path, epoch);
+        let path = (origin, Arc::from(path));
+        self.doubted.changed(&path, &meaning, epoch);
         let known = KnownName {
             meaning,
             since: at,
@@ -358,7 +369,7 @@ impl NameGenerations {
             stored: None,
             softened: false,
         };
-        self.insert((origin, path.into()), known);
+        self.insert(path, known);
     }
 
     fn find(&mut self, origin: OriginId, path: &str) -> Option<KnownName> {

@@ -66,6 +66,17 @@ pub(crate) fn doubt(core: &Core, id: &ObjectId, is_doubted: impl FnOnce(&Record)
     }
 }
 
+/// Drops a key's negative entry of before `at`: a request sent then has shown the key. The table's lock is held, so an own
+/// deletion, which is later, stays.
+pub(crate) fn drop_missing(core: &Core, id: &ObjectId, at: Timestamp) {
+    let _lock = core.resolves();
+    if let Some(Entry::Missing { since }) = core.meta.peek(id)
+        && since < at
+    {
+        core.meta.remove(id);
+    }
+}
+
 /// Records that a version was confirmed, if it is still the known one.
 pub(crate) fn confirm(core: &Core, id: &ObjectId, known: &Arc<Record>, confirmed: &Arc<Record>) {
     let _lock = core.resolves();

@@ -228,7 +228,8 @@ struct ResolveEntry {
 }
 
 impl ResolveEntry {
-    /// Records the result, unless a purge or a write superseded the resolve.
+    /// Records the result, unless a purge or a write superseded the resolve. A key is not missing if a listing that was
+    /// requested later has shown it.
     fn install(&self, entry: Option<Entry>) {
         let resolves = self.core.resolves();
         if resolves
@@ -236,10 +237,18 @@ impl ResolveEntry {
             .is_some_and(|pending| pending.token == self.token)
         {
             match entry {
+                Some(Entry::Missing { since }) if self.is_listed_since(since) => {
+                    self.core.meta.remove(&self.id);
+                }
                 Some(entry) => self.core.meta.put(&self.id, entry),
                 None => self.core.meta.remove(&self.id),
             }
         }
+    }
+
+    fn is_listed_since(&self, since: Timestamp) -> bool {
+        let ObjectId { origin, key } = &self.id;
+        self.core.names.is_file_since(*origin, key.as_str(), since)
     }
 }
 

@@ -11,6 +11,8 @@ use tidegate_plan::RangeSpec;
 use crate::support::{self, *};
 
 mod failing_origin;
+mod remnants;
+mod shown;
 
 const DEEP: &str = "1/2/3/4/5/6/7/8/9/10";
 

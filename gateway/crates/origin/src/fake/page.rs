@@ -12,11 +12,19 @@ use tidegate_plan::ObjectKey;
 /// The beginning of the tokens behind empty pages.
 const EMPTY: &str = "empty=";
 
-/// Returns the requested page.
-pub(super) fn of(objects: &BTreeMap<ObjectKey, Vec<StoredVersion>>, request: &List) -> Listing {
+/// Returns the requested page. `remnants`: removed objects count as keys of folders.
+pub(super) fn of(
+    objects: &BTreeMap<ObjectKey, Vec<StoredVersion>>,
+    request: &List,
+    remnants: bool,
+) -> Listing {
+    let has_folder = |key: &ObjectKey| key.as_str()[request.prefix.len()..].contains('/');
+    let is_listed = |key: &ObjectKey, stored: &StoredVersion| {
+        stored.bytes.is_some() || remnants && request.delimiter && has_folder(key)
+    };
     let mut page = Listing::default();
     let mut from = begin(request).max(request.prefix.clone());
-    while let Some((key, stored)) = at_or_behind(objects, &from, &request.prefix) {
+    while let Some((key, stored)) = at_or_behind(objects, (&from, &request.prefix), is_listed) {
         if page.objects.len() + page.folders.len() == usize::from(request.limit) {
             page.next = Some(After::Token(token(&from)));
             break;
@@ -58,17 +66,17 @@ pub(super) fn empty(request: &List, pages: u64) -> Result<Listing, List> {
     }
 }
 
-/// Returns the first key from `from` on that has an object and the prefix.
+/// Returns the first key from `from` on that has the prefix and is listed.
 fn at_or_behind<'a>(
     objects: &'a BTreeMap<ObjectKey, Vec<StoredVersion>>,
-    from: &str,
-    prefix: &str,
+    (from, prefix): (&str, &str),
+    is_listed: impl Fn(&ObjectKey, &StoredVersion) -> bool,
 ) -> Option<(&'a ObjectKey, &'a StoredVersion)> {
     objects
         .range::<str, _>((Bound::Included(from), Bound::Unbounded))
         .take_while(|(key, _)| key.as_str().starts_with(prefix))
         .filter_map(|(key, history)| Some((key, history.last()?)))
-        .find(|(_, stored)| stored.bytes.is_some())
+        .find(|(key, stored)| is_listed(key, stored))
 }
 
 fn begin(request: &List) -> String {

@@ -29,6 +29,13 @@ impl FakeOrigin {
         self
     }
 
+    /// Keeps replaced versions, and lists the folders in which there is nothing but removed objects, as MinIO does.
+    #[must_use]
+    pub fn with_remnants(self) -> Self {
+        self.state().remnants = true;
+        self.with_versions()
+    }
+
     /// Sends bodies in frames of this many bytes.
     #[must_use]
     pub fn with_frames(self, bytes: usize) -> Self {

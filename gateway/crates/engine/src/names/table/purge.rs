@@ -95,6 +95,7 @@ impl NameGenerations {
     /// Drops what a purge of any kind makes wrong beside the names that it covers.
     fn begin_purge(&mut self, epoch: u64, origin: OriginId, prefix: &str) {
         self.note_purge(epoch, origin, prefix);
+        self.doubted.purge(epoch);
         self.forget_missing(origin, prefix);
         self.folders.doubt(origin, prefix);
     }

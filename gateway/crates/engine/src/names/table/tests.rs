@@ -307,3 +307,28 @@ fn a_changed_version_may_be_found_once_more_in_between() {
         assert_eq!(changed, changes, "{found:?}");
     }
 }
+
+#[test]
+fn a_change_ends_what_a_look_into_a_folder_has_found() {
+    let table = Table::default();
+    let is_empty = |at| {
+        let doubted = table.doubted_folders(&asked(&table, at), &["f/a/".into(), "f/b/".into()]);
+        assert_eq!(doubted.len(), 1);
+        doubted[0].is_empty
+    };
+    table.doubt_folder(ORIGIN, "f/a");
+    let look = asked(&table, 0);
+    assert!(!is_empty(0));
+    table.note_look(&look, "f/a/", true);
+    assert!(is_empty(99) && !is_empty(100));
+    table.forget_key(ORIGIN, "f/a/x");
+    assert!(!is_empty(0));
+    // This look was sent before the change.
+    table.note_look(&look, "f/a/", true);
+    assert!(!is_empty(0));
+    table.note_look(&look, "f/a/", false);
+    assert!(!is_empty(0), "still doubted");
+    table.note_look(&asked(&table, 0), "f/a/", false);
+    let doubted = table.doubted_folders(&asked(&table, 0), &["f/a/".into()]);
+    assert_eq!(doubted, []);
+}

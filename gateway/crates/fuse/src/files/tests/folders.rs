@@ -4,6 +4,7 @@ use super::*;
 
 mod meanwhile;
 mod moving;
+mod remnants;
 
 const DOWN: Fault = Fault::Refuse(OriginError::Unavailable("down"));
 const FILES: [&str; 5] = ["a", "b", "deep/c", "deep/er/d", "e"];
