@@ -41,7 +41,7 @@ use crate::cli::{self, Actions, DoctorArgs, MountArgs};
 #[cfg(feature = "demo")]
 use crate::demo;
 use crate::doctor;
-use tidegate_config::{Config, Environment, Loaded};
+use tidegate_config::{Config, Environment, LoadedConfig};
 use tidegate_socket::InheritedSockets;
 
 #[cfg(feature = "demo")]
@@ -57,7 +57,7 @@ impl Actions for App {
         rehearsal::rehearse(config, env)
     }
 
-    fn serve(&self, loaded: Loaded, env: &Environment) -> anyhow::Result<()> {
+    fn serve(&self, loaded: LoadedConfig, env: &Environment) -> anyhow::Result<()> {
         log(&loaded.config.log)?;
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
@@ -67,7 +67,12 @@ impl Actions for App {
         run(serve(loaded, env, inherited))
     }
 
-    fn mount(&self, loaded: Loaded, env: &Environment, args: &MountArgs) -> anyhow::Result<()> {
+    fn mount(
+        &self,
+        loaded: LoadedConfig,
+        env: &Environment,
+        args: &MountArgs,
+    ) -> anyhow::Result<()> {
         log(&loaded.config.log)?;
         for warning in &loaded.warnings {
             tracing::warn!("{warning}");
@@ -91,7 +96,12 @@ impl Actions for App {
         run(demo::run(options, start_demo))
     }
 
-    fn doctor(&self, loaded: Loaded, env: &Environment, args: &DoctorArgs) -> anyhow::Result<()> {
+    fn doctor(
+        &self,
+        loaded: LoadedConfig,
+        env: &Environment,
+        args: &DoctorArgs,
+    ) -> anyhow::Result<()> {
         log(&tidegate_config::Log {
             level: "error".to_owned(),
             ..tidegate_config::Log::default()
@@ -165,7 +175,7 @@ fn raise_descriptor_limit() {
 }
 
 async fn serve(
-    loaded: Loaded,
+    loaded: LoadedConfig,
     env: &Environment,
     inherited: InheritedSockets,
 ) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use tidegate_config::{Config, Environment, LoadError, Loaded, Problems};
+use tidegate_config::{Config, Environment, LoadError, LoadedConfig, Problems};
 use tidegate_telemetry::logging;
 
 mod args;
@@ -212,13 +212,18 @@ pub trait Actions {
     ///
     /// # Errors
     /// If it cannot start, or not go on.
-    fn serve(&self, loaded: Loaded, env: &Environment) -> anyhow::Result<()>;
+    fn serve(&self, loaded: LoadedConfig, env: &Environment) -> anyhow::Result<()>;
 
     /// Mounts until it is told to stop, or an operator unmounts.
     ///
     /// # Errors
     /// If it cannot mount, or not go on.
-    fn mount(&self, loaded: Loaded, env: &Environment, args: &MountArgs) -> anyhow::Result<()>;
+    fn mount(
+        &self,
+        loaded: LoadedConfig,
+        env: &Environment,
+        args: &MountArgs,
+    ) -> anyhow::Result<()>;
 
     /// Runs the demonstration, until it is told to stop.
     ///
@@ -231,7 +236,12 @@ pub trait Actions {
     ///
     /// # Errors
     /// If it cannot begin. Parts that cannot be measured are named in the report.
-    fn doctor(&self, loaded: Loaded, env: &Environment, args: &DoctorArgs) -> anyhow::Result<()>;
+    fn doctor(
+        &self,
+        loaded: LoadedConfig,
+        env: &Environment,
+        args: &DoctorArgs,
+    ) -> anyhow::Result<()>;
 }
 
 /// Reads the process's command line, runs the command, and returns the exit code.
@@ -272,7 +282,7 @@ fn report(error: &anyhow::Error) -> u8 {
 }
 
 /// Reads the configuration for a command that only asks the gateway. Wrong overrides are a warning: `unset` is to undo them.
-fn load_to_ask(file: Option<&Path>, env: &Environment) -> Result<Loaded, LoadError> {
+fn load_to_ask(file: Option<&Path>, env: &Environment) -> Result<LoadedConfig, LoadError> {
     let (loaded, warning) = tidegate_config::load_to_ask(file, env)?;
     if let Some(warning) = warning {
         logging::print(&format!("warning: {warning}"));

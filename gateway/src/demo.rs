@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::print;
-use crate::embedded::{Credentials, Embedded, random_hex};
+use crate::embedded::{Credentials, EmbeddedOrigin, random_hex};
 
 pub use guide::Guide;
 pub use samples::{ALL, Sample};
@@ -78,7 +78,7 @@ impl fmt::Debug for Launch {
 }
 
 /// A gateway that was started.
-pub trait Running {
+pub trait RunningGateway {
     /// Drains and stops it.
     fn stop(self) -> impl Future<Output = anyhow::Result<()>>;
 }
@@ -90,7 +90,7 @@ pub trait Running {
 pub async fn run<F, R>(options: DemoOptions, start: impl FnOnce(Launch) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<R>>,
-    R: Running,
+    R: RunningGateway,
 {
     let mut stop = Stop::listen()?;
     print("Making sample media …\n")?;
@@ -108,7 +108,7 @@ where
 /// The parts of the demo except the gateway. Dropping it stops the origin, then removes a temporary folder.
 #[derive(Debug)]
 pub struct Stage {
-    origin: Embedded,
+    origin: EmbeddedOrigin,
     http: TcpListener,
     admin: TcpListener,
     folder: Folder,
@@ -148,7 +148,7 @@ impl Stage {
         std::fs::create_dir_all(path.join("gateway"))
             .with_context(|| format!("cannot make {}", path.display()))?;
         write_token(&path.join("token")).context("cannot write the admin token")?;
-        let origin = Embedded::start(&path.join("origin")).await?;
+        let origin = EmbeddedOrigin::start(&path.join("origin")).await?;
         samples::fill(&origin, options.large).await?;
         Ok(Self {
             origin,

@@ -125,13 +125,13 @@ pub async fn run(
 
 /// The parts that could not be measured.
 #[derive(Default)]
-struct Missing {
+struct MissingParts {
     lines: Vec<String>,
     /// Whether the command line names one of them.
     lacks_named: bool,
 }
 
-impl Missing {
+impl MissingParts {
     fn add(&mut self, is_named: bool, line: String) {
         self.lacks_named |= is_named;
         self.lines.push(line);
@@ -143,8 +143,8 @@ async fn measure_disks(
     config: &Config,
     options: &DoctorOptions,
     progress: &mut Progress,
-) -> (Vec<MeasuredDisk>, Missing) {
-    let (mut disks, mut missing) = (Vec::new(), Missing::default());
+) -> (Vec<MeasuredDisk>, MissingParts) {
+    let (mut disks, mut missing) = (Vec::new(), MissingParts::default());
     for wanted in measured_disks(config, options) {
         let is_named = options.disks.contains(&wanted.path);
         if is_named && !can_be_made(&wanted.path) {

@@ -41,14 +41,14 @@ const BUCKET_NAME: &str = "media";
 /// A running S3 origin. Dropping it stops it: it accepts no new connections, and those under way
 /// may end within five seconds.
 #[derive(Debug)]
-pub struct Embedded {
+pub struct EmbeddedOrigin {
     address: SocketAddr,
     credentials: Credentials,
     bucket: Arc<Bucket>,
     _stop: DropGuard,
 }
 
-/// The credentials of requests to an [`Embedded`] origin. They are made anew at each start, and
+/// The credentials of requests to an [`EmbeddedOrigin`]. They are made anew at each start, and
 /// `Debug` hides them.
 #[derive(Clone)]
 pub struct Credentials {
@@ -75,7 +75,7 @@ impl From<io::Error> for EmbeddedError {
     }
 }
 
-impl Embedded {
+impl EmbeddedOrigin {
     /// Serves `folder`, which is created if it is missing and otherwise left as it is.
     ///
     /// # Errors
@@ -176,7 +176,7 @@ pub(crate) fn random_hex<const N: usize>() -> io::Result<String> {
 }
 
 fn service(bucket: Arc<Bucket>, credentials: &Credentials) -> S3Service {
-    let mut builder = S3ServiceBuilder::new(operations::Shared(bucket));
+    let mut builder = S3ServiceBuilder::new(operations::BucketService(bucket));
     builder.set_auth(SimpleAuth::from_single(
         credentials.access_key_id.as_str(),
         credentials.secret_access_key.as_str(),

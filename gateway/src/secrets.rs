@@ -2,7 +2,9 @@
 
 use tidegate_access::KeySet;
 use tidegate_auth::{FileKeys, KeyFileError};
-use tidegate_config::{Environment, KeyPath, Loaded, NamedSecret, Problem, Problems, SecretUse};
+use tidegate_config::{
+    Environment, KeyPath, LoadedConfig, NamedSecret, Problem, Problems, SecretUse,
+};
 use tidegate_plan::Token;
 
 /// The secrets and key sets over which a start would end.
@@ -16,7 +18,11 @@ pub(crate) struct SecretProblems {
 
 impl SecretProblems {
     /// Looks at the secrets whose keys `applies` takes, and at the files of key sets. Reads files, and so may block.
-    pub(crate) fn find(loaded: &Loaded, env: &Environment, applies: impl Fn(&str) -> bool) -> Self {
+    pub(crate) fn find(
+        loaded: &LoadedConfig,
+        env: &Environment,
+        applies: impl Fn(&str) -> bool,
+    ) -> Self {
         let mut found = Self::default();
         for one in loaded.config.secrets() {
             if applies(&one.path.to_string()) {
@@ -41,7 +47,7 @@ impl SecretProblems {
         found
     }
 
-    fn add_secret(&mut self, loaded: &Loaded, one: &NamedSecret<'_>, env: &Environment) {
+    fn add_secret(&mut self, loaded: &LoadedConfig, one: &NamedSecret<'_>, env: &Environment) {
         let problem = |message: String| loaded.problem(one.path.clone(), message);
         let text = match (one.usage, one.secret.path(env)) {
             // Its certificate is read with it.

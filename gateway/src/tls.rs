@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 use tidegate_acme::{Acme, AcmeSettings, ExternalAccount, PreparedAcme};
 use tidegate_config::{Certificate, Config, Environment, SecretError};
 use tidegate_socket::Listener;
-use tidegate_tls::{CertificateFiles, Challenges, KeySource, Prepared, Side, Tls, TlsSettings};
+use tidegate_tls::{
+    CertificateFiles, Challenges, KeySource, PreparedCertificates, Side, Tls, TlsSettings,
+};
 
 /// Returns the settings of TLS.
 ///
@@ -80,7 +82,7 @@ fn acme_settings(config: &Config) -> Option<AcmeSettings> {
 /// The parts of a configuration's TLS: the certificates, and the orders of others.
 #[derive(Debug)]
 pub(crate) struct PreparedTls {
-    certificates: Prepared,
+    certificates: PreparedCertificates,
     acme: Option<PreparedAcme>,
 }
 
@@ -95,7 +97,7 @@ impl PreparedTls {
         challenges: &Arc<Challenges>,
     ) -> anyhow::Result<Self> {
         let settings = settings(config, env).context("`tls.certificates`")?;
-        let certificates = Prepared::read(settings, challenges).context("`tls`")?;
+        let certificates = PreparedCertificates::read(settings, challenges).context("`tls`")?;
         let external_account =
             external_account(config, env).context("`tls.acme.external_account`")?;
         let settings = acme_settings(config).map(|settings| AcmeSettings {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
-use tidegate::demo::{ALL, DemoOptions, Running, Stage, run};
+use tidegate::demo::{ALL, DemoOptions, RunningGateway, Stage, run};
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 
@@ -140,7 +140,7 @@ async fn a_named_folder_is_kept_and_used_again() {
 /// A gateway that only records that it was stopped.
 struct Noted(Arc<AtomicBool>);
 
-impl Running for Noted {
+impl RunningGateway for Noted {
     async fn stop(self) -> anyhow::Result<()> {
         self.0.store(true, Ordering::Relaxed);
         Ok(())

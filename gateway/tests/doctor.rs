@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use tidegate::doctor::{DoctorOptions, Origins, Progress, Report, run};
-use tidegate::embedded::Embedded;
+use tidegate::embedded::EmbeddedOrigin;
 use tidegate_config::{Config, Environment, parse};
 use tidegate_origin::Metrics;
 use tidegate_origin::fake::FakeOrigin;
@@ -23,8 +23,8 @@ const KEY: &str = "audio/a b.bin";
 const CLIENT: Rate = Rate(1e5);
 
 /// Creates an origin with one object, and a configuration that leads to it.
-async fn stage(folder: &Path) -> (Embedded, Config, Origins) {
-    let embedded = Embedded::start(&folder.join("origin"))
+async fn stage(folder: &Path) -> (EmbeddedOrigin, Config, Origins) {
+    let embedded = EmbeddedOrigin::start(&folder.join("origin"))
         .await
         .expect("an origin");
     let body = Bytes::from(vec![7; 2 << 20]);

@@ -14,19 +14,21 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_types::byte_stream::ByteStream;
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate::embedded::Embedded;
+use tidegate::embedded::EmbeddedOrigin;
 
 /// An origin in a folder of its own, and a client that it accepts.
 struct Site {
     folder: tempfile::TempDir,
-    origin: Embedded,
+    origin: EmbeddedOrigin,
     client: Client,
 }
 
 impl Site {
     async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let origin = Embedded::start(folder.path()).await.expect("an origin");
+        let origin = EmbeddedOrigin::start(folder.path())
+            .await
+            .expect("an origin");
         let client = client(&origin, true);
         Self {
             folder,
@@ -61,7 +63,7 @@ impl Site {
     }
 }
 
-fn client(origin: &Embedded, trusted: bool) -> Client {
+fn client(origin: &EmbeddedOrigin, trusted: bool) -> Client {
     let keys = origin.credentials();
     let secret = if trusted {
         keys.secret_access_key.as_str()
@@ -400,7 +402,9 @@ async fn takes_objects_from_inside_and_keeps_them_over_a_restart() {
     while tokio::net::TcpStream::connect(&address).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    let origin = Embedded::start(folder.path()).await.expect("an origin");
+    let origin = EmbeddedOrigin::start(folder.path())
+        .await
+        .expect("an origin");
     let again = client(&origin, true);
     let head = again.head_object().bucket("media").key("a/b").send().await;
     let head = head.expect("a head");

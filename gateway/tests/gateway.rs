@@ -9,7 +9,7 @@ use http::{Method, Uri};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tidegate::app::start_demo;
-use tidegate::demo::{DemoOptions, Running, Stage};
+use tidegate::demo::{DemoOptions, RunningGateway, Stage};
 
 #[path = "support/door.rs"]
 #[expect(dead_code, reason = "other suites let it hang")]
@@ -190,7 +190,7 @@ async fn every_url_of_the_demo_answers_200() {
         assert!(got.status == 200 && !got.body.is_empty(), "{url}: {got:?}");
     }
     may_be_changed(admin, token.trim()).await;
-    Running::stop(gateway).await.expect("in order");
+    RunningGateway::stop(gateway).await.expect("in order");
 }
 
 /// A setting of the demo is shown with its file, and can be changed.

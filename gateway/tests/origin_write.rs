@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate::embedded::Embedded;
+use tidegate::embedded::EmbeddedOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{
@@ -233,7 +233,7 @@ async fn a_bucket_in_memory_with_every_decorator() {
 #[tokio::test]
 async fn the_embedded_bucket() {
     let folder = tempfile::tempdir().expect("a folder");
-    let embedded = Embedded::start(folder.path()).await.expect("starts");
+    let embedded = EmbeddedOrigin::start(folder.path()).await.expect("starts");
     let settings = embedded.settings("embedded");
     let origin = tidegate_origin::connect(&settings, &Metrics::default()).await;
     let origin = origin.expect("valid settings");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tidegate::app::{Gateway, start_demo};
-use tidegate::demo::{DemoOptions, Running, Stage};
+use tidegate::demo::{DemoOptions, RunningGateway, Stage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -85,7 +85,7 @@ async fn ffprobe_reads_and_seeks() {
         last.is_some_and(|at| (120.5..=121.5).contains(at)),
         "{packets}"
     );
-    Running::stop(demo.gateway).await.expect("in order");
+    RunningGateway::stop(demo.gateway).await.expect("in order");
 }
 
 /// Plays, seeks to 150 s and plays on; then reports the result to the test as a request for a
@@ -168,5 +168,5 @@ async fn chromium_plays_and_seeks() {
     let told = told.unwrap_or_else(|_| panic!("it tells nothing:\n{said}"));
     assert!(told.starts_with("GET /played%20180"), "{told}\n{said}");
     assert!(told.contains("%20true%20true "), "{told}");
-    Running::stop(demo.gateway).await.expect("in order");
+    RunningGateway::stop(demo.gateway).await.expect("in order");
 }

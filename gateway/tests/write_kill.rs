@@ -15,8 +15,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use tidegate::embedded::Embedded;
-use tidegate_engine::{Open, ReadContext};
+use tidegate::embedded::EmbeddedOrigin;
+use tidegate_engine::{OpenOptions, ReadContext};
 use tidegate_origin::settings::Credentials;
 use tidegate_origin::write::{OriginWrite, Write, WriteOutcome};
 use tidegate_origin::{Answer, Get, List, Listing, Metrics, Origin, OriginError};
@@ -263,7 +263,7 @@ fn run_and_kill(
 async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
     let (folder, spool) = (tempfile::tempdir(), tempfile::tempdir());
     let (folder, spool) = (folder.expect("a folder"), spool.expect("a folder"));
-    let embedded = Embedded::start(folder.path()).await.expect("starts");
+    let embedded = EmbeddedOrigin::start(folder.path()).await.expect("starts");
     let keys = embedded.credentials();
     let secrets = format!("{} {}", keys.access_key_id, keys.secret_access_key);
     let endpoint = embedded.endpoint();
@@ -284,9 +284,9 @@ async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
     let (engine, source, writers) = start(spool.path(), ROOM, &settings).await;
     writers.settled().await;
     for number in closed {
-        let first = Open {
+        let first = OpenOptions {
             first: Some(tidegate_plan::RangeSpec::From(0)),
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let object = engine.open(&source, &key(number), first).await;
         let object = object.unwrap_or_else(|error| panic!("{number}: {error}"));
@@ -319,7 +319,7 @@ async fn what_was_closed_before_a_kill_is_in_the_bucket_in_the_end() {
 async fn a_folder_whose_rename_was_killed_is_whole_under_one_name() {
     let (folder, spool) = (tempfile::tempdir(), tempfile::tempdir());
     let (folder, spool) = (folder.expect("a folder"), spool.expect("a folder"));
-    let embedded = Embedded::start(folder.path()).await.expect("starts");
+    let embedded = EmbeddedOrigin::start(folder.path()).await.expect("starts");
     let keys = embedded.credentials();
     let secrets = format!("{} {}", keys.access_key_id, keys.secret_access_key);
     let endpoint = embedded.endpoint();

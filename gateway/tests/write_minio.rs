@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate_engine::{Engine, Open, ReadContext};
+use tidegate_engine::{Engine, OpenOptions, ReadContext};
 use tidegate_origin::{CompletedPart, CopySource, Guard, PartSums, Sums};
 use tidegate_plan::{ByteRange, ObjectKey, RangeSpec};
 use tidegate_write::{Commit, OpenMode};
@@ -58,9 +58,9 @@ impl World {
     }
 
     async fn read(&self, name: &str) -> Vec<u8> {
-        let first = Open {
+        let first = OpenOptions {
             first: Some(RangeSpec::From(0)),
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let object = self.engine.open(&self.source, &key(name), first).await;
         let object = object.expect("there");
@@ -198,7 +198,7 @@ async fn an_object_too_large_for_one_copy_is_renamed() {
     let renamed = world.writers.rename(&world.source, &from, &to).await;
     renamed.expect("renamed");
     assert!(world.source.origin.head(&from).await.is_err());
-    let open = Open::default();
+    let open = OpenOptions::default();
     let object = world.engine.open(&world.source, &to, open).await;
     let object = object.expect("there");
     assert_eq!(object.version().size, SIZE);

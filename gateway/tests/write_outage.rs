@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use tidegate::embedded::Embedded;
+use tidegate::embedded::EmbeddedOrigin;
 use tidegate_engine::ReadContext;
 use tidegate_plan::ObjectKey;
 use tidegate_write::Writers;
@@ -32,7 +32,7 @@ fn content(number: u64) -> Bytes {
     bytes.into()
 }
 
-async fn behind(door: &Door, embedded: &Embedded) -> tidegate_origin::Settings {
+async fn behind(door: &Door, embedded: &EmbeddedOrigin) -> tidegate_origin::Settings {
     let mut settings = embedded.settings("embedded");
     settings.endpoint = Some(format!("http://{}", door.address()));
     settings
@@ -62,7 +62,7 @@ async fn write(writers: &Writers, source: &Arc<ReadContext>, number: u64, door: 
 async fn closes_wait_for_no_upload_and_everything_arrives_in_the_end() {
     let (folder, spool) = (tempfile::tempdir(), tempfile::tempdir());
     let (folder, spool) = (folder.expect("a folder"), spool.expect("a folder"));
-    let embedded = Embedded::start(folder.path()).await.expect("starts");
+    let embedded = EmbeddedOrigin::start(folder.path()).await.expect("starts");
     let address = embedded.endpoint().replace("http://", "");
     let door = Door::to(address.parse().expect("an address")).await;
     let settings = behind(&door, &embedded).await;

@@ -25,7 +25,7 @@ pub mod file;
 pub mod line;
 pub mod measure;
 pub mod pattern;
-pub mod pausing;
+pub mod pausing_proxy;
 pub mod peers;
 pub mod players;
 pub mod progress;

@@ -32,14 +32,14 @@ enum Task {
     Setup,
     /// Serve files out of memory: the peer `bare`.
     #[command(hide = true)]
-    Bare(Bare),
+    Bare(BareArgs),
     /// Serve files out of memory with a runtime for each processor: the peer `bare-per-core`.
     #[command(hide = true)]
-    BarePerCore(Bare),
+    BarePerCore(BareArgs),
 }
 
 #[derive(Debug, Args)]
-struct Bare {
+struct BareArgs {
     /// The address to listen on.
     addr: SocketAddr,
     /// The folder of the files.
@@ -81,11 +81,11 @@ async fn main() -> Result<ExitCode> {
         }
         Task::Run(run) => run_all(run).await,
         Task::Setup => setup(),
-        Task::Bare(Bare { addr, root }) => {
+        Task::Bare(BareArgs { addr, root }) => {
             bare::serve(addr, &root).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Task::BarePerCore(Bare { addr, root }) => {
+        Task::BarePerCore(BareArgs { addr, root }) => {
             bare::serve_per_core(addr, &root)?;
             Ok(ExitCode::SUCCESS)
         }

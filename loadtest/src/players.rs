@@ -2,7 +2,7 @@
 //! back, and plays the last seconds to the end.
 //!
 //! - [`media`] makes what is played, [`chromium`], [`mpv`] and [`vlc`] play it.
-//! - A player that reports an error, stops before a place is reached, or does not come to the end fails: a [`Played`] is of
+//! - A player that reports an error, stops before a place is reached, or does not come to the end fails: a [`Playback`] is of
 //!   a playback without fault.
 
 use std::time::Duration;
@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The figures of a playback.
 #[derive(Debug, Clone)]
-pub struct Played {
+pub struct Playback {
     /// The milliseconds until it could begin: `canplay` of a browser.
     pub ready: f64,
     /// The milliseconds of each seek, in the order of [`PLACES`].

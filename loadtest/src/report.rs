@@ -27,7 +27,7 @@ pub struct Report {
     /// The targets, and the figures to compare with them.
     pub checks: Vec<Check>,
     /// The peers and their configurations.
-    pub peers: Vec<Configured>,
+    pub peers: Vec<PeerConfig>,
     /// Remarks for the reader of the figures.
     pub notes: Vec<String>,
 }
@@ -56,7 +56,7 @@ pub struct Series {
 
 /// A peer's configuration.
 #[derive(Debug, Clone, Serialize)]
-pub struct Configured {
+pub struct PeerConfig {
     /// The peer.
     pub name: String,
     /// The configuration as its own users would write it.
@@ -164,11 +164,11 @@ impl Report {
 
     /// Adds a peer and its configuration, unless the same pair is already there.
     pub fn peer(&mut self, name: &str, config: &str) {
-        let known = |one: &Configured| one.name == name && one.config == config;
+        let known = |one: &PeerConfig| one.name == name && one.config == config;
         if self.peers.iter().any(known) {
             return;
         }
-        self.peers.push(Configured {
+        self.peers.push(PeerConfig {
             name: name.to_owned(),
             config: config.to_owned(),
         });

@@ -54,7 +54,7 @@ struct Counts {
 
 /// The requests so far, or between two points in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-pub struct Asked {
+pub struct RequestCounts {
     /// GETs of an object.
     pub get: u64,
     /// HEADs of an object.
@@ -102,9 +102,9 @@ impl Tally {
 
     /// Returns the counts so far.
     #[must_use]
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self) -> RequestCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Asked {
+        RequestCounts {
             get: read(&self.counts.get),
             head: read(&self.counts.head),
             list: read(&self.counts.list),
@@ -122,12 +122,12 @@ impl Tally {
 
     /// Waits until nothing has changed for a second and returns the counts, so that background
     /// requests are included.
-    pub async fn settled(&self) -> Asked {
+    pub async fn settled(&self) -> RequestCounts {
         self.quiet_for(Duration::from_secs(1)).await
     }
 
     /// Does the same as [`Tally::settled`], for a given time.
-    pub async fn quiet_for(&self, time: Duration) -> Asked {
+    pub async fn quiet_for(&self, time: Duration) -> RequestCounts {
         let mut last = self.asked();
         loop {
             tokio::time::sleep(time).await;
@@ -146,7 +146,7 @@ impl Drop for Tally {
     }
 }
 
-impl Asked {
+impl RequestCounts {
     /// Returns the counts since `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
@@ -253,7 +253,7 @@ fn kind(method: &Method, path: &str, query: Option<&str>, copies: bool) -> Kind 
 async fn accept(listener: TcpListener, upstream: SocketAddr, counts: Arc<Counts>) {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
-    let client: Client<_, Counted> = Client::builder(TokioExecutor::new()).build(connector);
+    let client: Client<_, CountedBody> = Client::builder(TokioExecutor::new()).build(connector);
     while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);
         let (client, counts) = (client.clone(), Arc::clone(&counts));
@@ -271,13 +271,13 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, counts: Arc<Counts>
 
 /// Passes a request on unchanged: its `Host` is part of its signature.
 async fn pass_on(
-    client: Client<HttpConnector, Counted>,
+    client: Client<HttpConnector, CountedBody>,
     upstream: SocketAddr,
     counts: Arc<Counts>,
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, hyper::Error>>, Infallible> {
     let kind = counts.count(&request);
-    let mut request = request.map(|inner| Counted {
+    let mut request = request.map(|inner| CountedBody {
         inner,
         counts: Arc::clone(&counts),
         bytes: |counts| &counts.sent,
@@ -299,7 +299,7 @@ async fn pass_on(
     }
     Ok(match answer {
         Some(answer) if kind == Kind::Get => answer.map(|inner| {
-            BoxBody::new(Counted {
+            BoxBody::new(CountedBody {
                 inner,
                 counts,
                 bytes: |counts| &counts.bytes,
@@ -316,13 +316,13 @@ async fn pass_on(
 
 /// A body whose bytes are counted as they pass.
 #[derive(Debug)]
-struct Counted {
+struct CountedBody {
     inner: Incoming,
     counts: Arc<Counts>,
     bytes: fn(&Counts) -> &AtomicU64,
 }
 
-impl Body for Counted {
+impl Body for CountedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

@@ -27,13 +27,13 @@ pub mod html;
 pub mod photos;
 mod posts;
 pub mod recipe;
-mod shared;
+mod shared_folder;
 mod texts;
 
 pub use browser::{Browser, Edit, Media};
 pub use curl::{Answer, Curl};
-pub use posts::Published;
-pub use shared::Shared;
+pub use posts::PublishedPosts;
+pub use shared_folder::SharedFolder;
 
 /// The directory of WordPress in Debian's package.
 const PACKAGE: &str = "/usr/share/wordpress";
@@ -57,7 +57,7 @@ pub struct Places {
     pub addr: SocketAddr,
     /// The group of nginx's workers, which may use the gateway's socket: the gateway's own.
     pub gateway_group: String,
-    _shared: Option<Arc<Shared>>,
+    _shared: Option<Arc<SharedFolder>>,
 }
 
 impl Places {
@@ -79,7 +79,7 @@ impl Places {
             addr: free_addr(),
             gateway_group: "root".to_owned(),
             _shared: match is_root() {
-                true => Some(Arc::new(Shared::new(dir)?)),
+                true => Some(Arc::new(SharedFolder::new(dir)?)),
                 false => None,
             },
         };

@@ -26,7 +26,7 @@ pub struct Load {
 
 /// The figures of one run.
 #[derive(Debug, Clone, Copy)]
-pub struct Found {
+pub struct WrkResult {
     /// Requests per second.
     pub rate: f64,
     /// CPU time of the peer for one request, in microseconds.
@@ -35,7 +35,7 @@ pub struct Found {
 
 /// The result of one run of `wrk -t2`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Counted {
+struct WrkOutput {
     /// Requests answered.
     requests: u64,
     /// Requests per second.
@@ -53,7 +53,7 @@ pub async fn run(
     header: Option<(&str, &str)>,
     pattern: Pattern,
     load: Load,
-) -> Result<Found> {
+) -> Result<WrkResult> {
     let check = async || {
         let mut connection = Connection::open(peer.addr()).await?;
         let headers: Vec<_> = header.into_iter().collect();
@@ -67,9 +67,9 @@ pub async fn run(
     let counted = count(peer.addr(), path, header, load).await?;
     let cpu = peer.usage()?.cpu.saturating_sub(before.cpu);
     check().await?;
-    let Counted { requests, rate } = counted;
+    let WrkOutput { requests, rate } = counted;
     ensure!(requests > 0, "{} answered nothing", peer.name());
-    Ok(Found {
+    Ok(WrkResult {
         rate,
         cpu_micros: cpu.as_secs_f64() * 1e6 / requests as f64,
     })
@@ -80,7 +80,7 @@ async fn count(
     path: &str,
     header: Option<(&str, &str)>,
     load: Load,
-) -> Result<Counted> {
+) -> Result<WrkOutput> {
     let wrk = find_program("TIDEGATE_WRK", &["wrk"])
         .context("wrk is missing; `loadtest setup` installs it")?;
     let mut command = std::process::Command::new(wrk);
@@ -107,7 +107,7 @@ async fn count(
     parse(&text)
 }
 
-fn parse(text: &str) -> Result<Counted> {
+fn parse(text: &str) -> Result<WrkOutput> {
     for bad in ["Non-2xx", "Socket errors"] {
         if let Some(line) = text.lines().find(|line| line.contains(bad)) {
             bail!("wrk: {}", line.trim());
@@ -122,7 +122,7 @@ fn parse(text: &str) -> Result<Counted> {
         .find_map(|line| line.trim().strip_prefix("Requests/sec:"))
         .and_then(|rate| rate.trim().parse().ok());
     match (requests, rate) {
-        (Some(requests), Some(rate)) => Ok(Counted { requests, rate }),
+        (Some(requests), Some(rate)) => Ok(WrkOutput { requests, rate }),
         _ => bail!("wrk said something else:\n{text}"),
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     fn count_and_rate_are_read() {
         assert_eq!(
             parse(TEXT).unwrap(),
-            Counted {
+            WrkOutput {
                 requests: 356,
                 rate: 69.8
             }

@@ -11,7 +11,8 @@ use futures_util::TryStreamExt as _;
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Stores, Tier};
 use tidegate_engine::{
-    Assists, Budget, Coverage, EncodingTimes, Engine, Error, Object, Open, Parts, ReadContext,
+    Assists, Budget, Coverage, EncodingTimes, Engine, Error, Object, OpenOptions, Parts,
+    ReadContext,
 };
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
@@ -93,9 +94,9 @@ impl Hot {
     /// # Errors
     /// None, while the object is hot.
     pub async fn open(&self) -> Result<Object, Error> {
-        let how = Open {
+        let how = OpenOptions {
             first: Some(RangeSpec::From(0)),
-            ..Open::default()
+            ..OpenOptions::default()
         };
         self.engine.open(&self.source, &self.key, how).await
     }

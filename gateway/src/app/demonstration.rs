@@ -78,7 +78,7 @@ fn quoted(text: &str) -> anyhow::Result<String> {
     Ok(serde_json::to_string(text)?.replace('\u{7f}', "\\u007f"))
 }
 
-impl demo::Running for Gateway {
+impl demo::RunningGateway for Gateway {
     async fn stop(self) -> anyhow::Result<()> {
         Self::stop(self).await;
         Ok(())

@@ -30,7 +30,7 @@ use tidegate_admin::auth::AdminToken;
 use tidegate_admin::reload::Reload as _;
 use tidegate_admin::{Admin, AdminControl, AdminListeners, EngineControl};
 use tidegate_cache::Stores;
-use tidegate_config::{Config, Environment, Loaded};
+use tidegate_config::{Config, Environment, LoadedConfig};
 use tidegate_engine::Engine;
 use tidegate_hooks::Hooks;
 use tidegate_http::{Changes, ClientMemory, Control, Frontend, Routes};
@@ -111,7 +111,7 @@ pub struct Gateway {
 
 /// Checks that all secrets of a configuration can be read. The error is text alone: a supervisor is to start again over a file
 /// that may come, and not over a configuration that is wrong.
-fn check_secrets(loaded: &Loaded, env: &Environment) -> anyhow::Result<()> {
+fn check_secrets(loaded: &LoadedConfig, env: &Environment) -> anyhow::Result<()> {
     let checked = SecretProblems::find(loaded, env, |_| true).into_result();
     checked.map_err(|error| anyhow::Error::msg(error.to_string()))
 }
@@ -123,7 +123,7 @@ impl Gateway {
     /// If a part cannot be opened or does not fit the configuration. An origin that is down is no error: `/readyz`
     /// reports it.
     pub async fn start(
-        loaded: Loaded,
+        loaded: LoadedConfig,
         env: &Environment,
         mut sockets: Sockets,
     ) -> anyhow::Result<Self> {

@@ -10,9 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tokio::runtime::Handle;
 
 use crate::doctor::Origins;
-use tidegate_config::{Config, Environment, Hook, HookEach, HookEvent, Secret};
+use tidegate_config::{Config, Environment, Hook, HookEvent, HookGrouping, Secret};
 use tidegate_engine::ChangeObserver;
-use tidegate_hooks::{Each, HookSettings, Hooks, PreparedHooks};
+use tidegate_hooks::{CallGrouping, HookSettings, Hooks, PreparedHooks};
 use tidegate_plan::template::Template;
 use tidegate_plan::{ChangeKind, KeyChange, ObjectKey, OriginId};
 
@@ -67,9 +67,9 @@ fn settings(hook: &Hook, name: String, env: &Environment) -> anyhow::Result<Hook
         origin: hook.origin.clone(),
         prefix: hook.prefix.clone(),
         each: match hook.each {
-            HookEach::Window => Each::Window,
-            HookEach::Folder => Each::Folder,
-            HookEach::Key => Each::Key,
+            HookGrouping::Window => CallGrouping::Window,
+            HookGrouping::Folder => CallGrouping::Folder,
+            HookGrouping::Key => CallGrouping::Key,
         },
         debounce: hook.debounce.into(),
         max_delay: hook.max_delay.into(),

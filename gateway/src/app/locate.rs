@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::doctor::Origins;
-use tidegate_admin::place::{Below, FolderPath, Locate, Located, Place, PlaceError};
+use tidegate_admin::place::{FolderPath, Locate, LocatedObject, LocatedPrefix, Place, PlaceError};
 use tidegate_admin::profile::{RouteProfile, Routes};
 use tidegate_config::Config;
 use tidegate_engine::ReadContext;
@@ -52,23 +52,23 @@ impl Locator {
 }
 
 impl Locate for Locator {
-    fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError> {
+    fn objects(&self, place: &Place) -> Result<Vec<LocatedObject>, PlaceError> {
         self.0.load().objects(place)
     }
 
-    fn below(&self, place: &Place) -> Result<Below, PlaceError> {
+    fn below(&self, place: &Place) -> Result<LocatedPrefix, PlaceError> {
         self.0.load().below(place)
     }
 
-    fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError> {
+    fn beginning(&self, place: &Place) -> Result<Vec<LocatedPrefix>, PlaceError> {
         self.0.load().beginning(place)
     }
 
-    fn path(&self, below: &Below, key: &str) -> Option<String> {
+    fn path(&self, below: &LocatedPrefix, key: &str) -> Option<String> {
         self.0.load().path(below, key)
     }
 
-    fn folder_path(&self, below: &Below, prefix: &str) -> Option<FolderPath> {
+    fn folder_path(&self, below: &LocatedPrefix, prefix: &str) -> Option<FolderPath> {
         self.0.load().folder_path(below, prefix)
     }
 
@@ -148,8 +148,12 @@ impl LocatedRoutes {
     }
 
     /// Returns the prefixes in buckets for paths below routes.
-    fn places(&self, place: &Place, found: Vec<(usize, &str)>) -> Result<Vec<Below>, PlaceError> {
-        let mut all: Vec<Below> = Vec::new();
+    fn places(
+        &self,
+        place: &Place,
+        found: Vec<(usize, &str)>,
+    ) -> Result<Vec<LocatedPrefix>, PlaceError> {
+        let mut all: Vec<LocatedPrefix> = Vec::new();
         for (index, rest) in found {
             let LocatedRoute {
                 settings,
@@ -158,11 +162,11 @@ impl LocatedRoutes {
                 ..
             } = &self.routes[index];
             let prefix = settings.prefix(rest).map_err(bad)?;
-            let is_same = |other: &Below| {
+            let is_same = |other: &LocatedPrefix| {
                 other.source.origin.id() == source.origin.id() && other.prefix == prefix
             };
             if !all.iter().any(is_same) {
-                all.push(Below {
+                all.push(LocatedPrefix {
                     origin: origin.clone(),
                     source: source.clone(),
                     prefix,
@@ -174,18 +178,18 @@ impl LocatedRoutes {
         Ok(all)
     }
 
-    fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError> {
-        let mut all: Vec<Located> = Vec::new();
+    fn objects(&self, place: &Place) -> Result<Vec<LocatedObject>, PlaceError> {
+        let mut all: Vec<LocatedObject> = Vec::new();
         for (index, below) in self.find(place)? {
             let route = &self.routes[index];
             let key = route.settings.key(below).map_err(bad)?;
             let siblings: Vec<_> = route.settings.siblings(&key).collect();
-            let is_same = |other: &&mut Located| {
+            let is_same = |other: &&mut LocatedObject| {
                 other.source.origin.id() == route.source.origin.id() && other.key == key
             };
             match all.iter_mut().find(is_same) {
                 Some(other) => other.siblings.extend(siblings),
-                None => all.push(Located {
+                None => all.push(LocatedObject {
                     host: route.settings.host.clone(),
                     origin: route.origin.clone(),
                     source: route.source.clone(),
@@ -197,7 +201,7 @@ impl LocatedRoutes {
         Ok(all)
     }
 
-    fn below(&self, place: &Place) -> Result<Below, PlaceError> {
+    fn below(&self, place: &Place) -> Result<LocatedPrefix, PlaceError> {
         let mut all = self.places(place, self.find(place)?)?;
         match (all.pop(), all.is_empty()) {
             (Some(only), true) => Ok(only),
@@ -206,12 +210,12 @@ impl LocatedRoutes {
         }
     }
 
-    fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError> {
+    fn beginning(&self, place: &Place) -> Result<Vec<LocatedPrefix>, PlaceError> {
         let found = self.of_hosts(place, |host| self.table.routes_under(host, &place.path));
         self.places(place, found?)
     }
 
-    fn path(&self, below: &Below, key: &str) -> Option<String> {
+    fn path(&self, below: &LocatedPrefix, key: &str) -> Option<String> {
         let path = path_below(&self.routes.get(below.route)?.settings, key)?;
         // A request for it must come to this object: no other route, and no index, may have it.
         let (index, rest) = self.find_beside(below, &path)?;
@@ -219,7 +223,7 @@ impl LocatedRoutes {
         (index == below.route && back.as_str() == key).then_some(path)
     }
 
-    fn folder_path(&self, below: &Below, prefix: &str) -> Option<FolderPath> {
+    fn folder_path(&self, below: &LocatedPrefix, prefix: &str) -> Option<FolderPath> {
         let path = path_below(&self.routes.get(below.route)?.settings, prefix)?;
         let (index, rest) = self.find_beside(below, &path)?;
         let settings = &self.routes[index].settings;
@@ -230,7 +234,7 @@ impl LocatedRoutes {
     }
 
     /// Returns the route that has a path for the host that was asked for, with the rest of the path.
-    fn find_beside<'p>(&self, below: &Below, path: &'p str) -> Option<(usize, &'p str)> {
+    fn find_beside<'p>(&self, below: &LocatedPrefix, path: &'p str) -> Option<(usize, &'p str)> {
         let own = self.routes.get(below.route)?.settings.host.as_deref();
         let host = below.host.as_deref().or(own);
         self.table.find(host.unwrap_or_default(), path)

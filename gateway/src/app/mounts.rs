@@ -15,13 +15,13 @@ use super::{hooks, writing};
 use crate::cli::MountArgs;
 use tidegate_config::{CommitName, Config, Environment, Events, EventsKind};
 use tidegate_engine::Engine;
-use tidegate_fuse::{Access, AttributeUse, Mounted, NumberTable, Writable};
+use tidegate_fuse::{Access, AttributeUse, MountSession, NumberTable, WriteSettings};
 use tidegate_hooks::Hooks;
 use tidegate_write::{Commit, Writers};
 
 /// The mounts of a process.
 #[derive(Debug)]
-pub(super) struct Mounts(Vec<Mounted>);
+pub(super) struct Mounts(Vec<MountSession>);
 
 /// Mounts all of them, or none, and opens the spool if one of them is writable.
 pub(super) async fn start(
@@ -58,7 +58,7 @@ pub(super) async fn start(
         let (engine, source) = (parts.engine.clone(), route.source.clone());
         let access = match writers.clone().filter(|_| mount.writable) {
             None => Access::Read,
-            Some(writers) => Access::Write(Writable {
+            Some(writers) => Access::Write(WriteSettings {
                 writers,
                 commit: match mount.commit {
                     CommitName::Close => Commit::Close,
@@ -95,7 +95,7 @@ impl Mounts {
 
     /// Answers waiting requests, and unmounts.
     pub(super) async fn stop(self) {
-        futures_util::future::join_all(self.0.into_iter().map(Mounted::stop)).await;
+        futures_util::future::join_all(self.0.into_iter().map(MountSession::stop)).await;
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use super::settings;
 use crate::doctor::Origins;
 use tidegate_config::{Config, Environment};
-use tidegate_origin::{Connected, LiveOrigin, Metrics, Origin, ReadAgain};
+use tidegate_origin::{ConnectedOrigin, LiveOrigin, Metrics, Origin, SettingsReader};
 
 /// The origins of a configuration. Each is connected to once, however many routes lead to it.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ pub(super) struct LiveOrigins(BTreeMap<String, Arc<LiveOrigin>>);
 pub(super) struct PreparedOrigins {
     pub(super) origins: LiveOrigins,
     /// The settings of origins that stay.
-    exchanges: Vec<(Arc<LiveOrigin>, Connected)>,
+    exchanges: Vec<(Arc<LiveOrigin>, ConnectedOrigin)>,
 }
 
 impl LiveOrigins {
@@ -88,7 +88,7 @@ impl PreparedOrigins {
 }
 
 /// Returns a reader of an origin's settings, with its secrets as their files have them by then.
-fn read_again(section: &tidegate_config::Origin, env: &Environment) -> ReadAgain {
+fn read_again(section: &tidegate_config::Origin, env: &Environment) -> SettingsReader {
     let (section, env) = (section.clone(), env.clone());
     Arc::new(move || settings::origin(&section, &env).ok())
 }

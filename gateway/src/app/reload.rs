@@ -26,7 +26,7 @@ use crate::secrets::SecretProblems;
 use crate::tls::{PreparedTls, RunningTls};
 use tidegate_admin::reload::{OverrideChange, Reload, ReloadError, ReloadReport};
 use tidegate_cache::{PreparedTiers, Tiers};
-use tidegate_config::{Config, Environment, LiveKeys, Loaded, Overrides};
+use tidegate_config::{Config, Environment, LiveKeys, LoadedConfig, Overrides};
 use tidegate_engine::Engine;
 use tidegate_hooks::PreparedHooks;
 use tidegate_http::{ClientMemory, Control, Routes};
@@ -66,10 +66,10 @@ pub(super) struct Reloader {
     events: Arc<BucketEvents>,
     fleet: Option<Arc<FleetLink>>,
     /// Held during a reload.
-    present: Mutex<InForce>,
+    present: Mutex<ActiveConfig>,
     state_files: StateFiles,
     /// The configuration in force, for callers that only read it.
-    shown: watch::Sender<Arc<Loaded>>,
+    shown: watch::Sender<Arc<LoadedConfig>>,
 }
 
 /// The parts of another configuration, not in force yet.
@@ -85,8 +85,8 @@ struct PreparedParts {
 
 /// The configuration in force.
 #[derive(Debug)]
-struct InForce {
-    loaded: Arc<Loaded>,
+struct ActiveConfig {
+    loaded: Arc<LoadedConfig>,
     live: LiveParts,
 }
 
@@ -126,7 +126,7 @@ impl Reload for Reloader {
 impl Reloader {
     /// Makes it for a gateway of these parts, with its routes in force.
     pub(super) fn new(
-        loaded: Loaded,
+        loaded: LoadedConfig,
         env: &Environment,
         parts: &GatewayParts,
         (tls, control, admin): (RunningTls, &Arc<Control>, LiveAdmin),
@@ -154,7 +154,7 @@ impl Reloader {
             fleet: parts.fleet.as_ref().map(FleetMember::link),
             shown: watch::Sender::new(loaded.clone()),
             state_files: StateFiles::default(),
-            present: Mutex::new(InForce {
+            present: Mutex::new(ActiveConfig {
                 loaded,
                 live: LiveParts {
                     routes: routes.clone(),
@@ -166,7 +166,7 @@ impl Reloader {
     }
 
     /// Returns the configuration in force, with the keys as they are written now. Does not wait for a reload.
-    pub(super) fn loaded(&self) -> Arc<Loaded> {
+    pub(super) fn loaded(&self) -> Arc<LoadedConfig> {
         self.shown.borrow().clone()
     }
 
@@ -181,7 +181,7 @@ impl Reloader {
     }
 
     /// Returns the configuration in force, and its origins, to be measured.
-    pub(super) async fn measured(&self) -> (Arc<Loaded>, Origins) {
+    pub(super) async fn measured(&self) -> (Arc<LoadedConfig>, Origins) {
         let present = self.present.lock().await;
         (present.loaded.clone(), present.live.origins.all())
     }
@@ -228,7 +228,7 @@ impl Reloader {
     /// Reads the configuration, with these overrides or else those of the state folder, and applies it.
     async fn apply(
         &self,
-        present: &mut InForce,
+        present: &mut ActiveConfig,
         overrides: Option<Overrides>,
     ) -> Result<ReloadReport, ReloadError> {
         let (loaded, tls) = self.load(present, overrides).await?;
@@ -255,7 +255,7 @@ impl Reloader {
             needs_restart = ?report.needs_restart,
             "configuration reloaded"
         );
-        *present = InForce {
+        *present = ActiveConfig {
             loaded: Arc::new(in_force::after(old, loaded, keys)),
             live,
         };
@@ -264,7 +264,11 @@ impl Reloader {
     }
 
     /// Makes the parts of a configuration, and puts none of them in force.
-    async fn prepare(&self, present: &InForce, config: &Config) -> anyhow::Result<PreparedParts> {
+    async fn prepare(
+        &self,
+        present: &ActiveConfig,
+        config: &Config,
+    ) -> anyhow::Result<PreparedParts> {
         let live = &present.live;
         let prepared = live
             .origins
@@ -334,9 +338,9 @@ impl Reloader {
     /// Reads and checks the configuration, and the certificates.
     async fn load(
         &self,
-        present: &InForce,
+        present: &ActiveConfig,
         overrides: Option<Overrides>,
-    ) -> Result<(Loaded, PreparedTls), ReloadError> {
+    ) -> Result<(LoadedConfig, PreparedTls), ReloadError> {
         let file = present.loaded.file.clone();
         let file =
             file.ok_or_else(|| wrong("the gateway was started without a configuration file"))?;
@@ -362,7 +366,11 @@ impl Reloader {
     }
 
     /// Checks the secrets that a reload applies, and returns the configuration that has them.
-    async fn check_secrets(&self, old: &Config, new: Loaded) -> Result<Loaded, ReloadError> {
+    async fn check_secrets(
+        &self,
+        old: &Config,
+        new: LoadedConfig,
+    ) -> Result<LoadedConfig, ReloadError> {
         let (env, live) = (self.env.clone(), LiveKeys::between(old, &new.config));
         let checked = in_time(move || {
             let found = SecretProblems::find(&new, &env, |key| live.has(key));
@@ -373,7 +381,7 @@ impl Reloader {
     }
 
     /// Returns what a reload has changed, and what it could not.
-    fn report(&self, old: &Loaded, new: &Loaded, live: LiveKeys) -> ReloadReport {
+    fn report(&self, old: &LoadedConfig, new: &LoadedConfig, live: LiveKeys) -> ReloadReport {
         let changed = old.written.changed(&new.written);
         let (changed, mut needs_restart): (Vec<_>, Vec<_>) =
             changed.map(str::to_owned).partition(|key| live.has(key));

@@ -157,11 +157,11 @@ fn settings_of(route: tidegate_config::Route, env: &Environment) -> anyhow::Resu
     })
 }
 
-fn coding(stored: tidegate_config::Precompressed) -> Coding {
+fn coding(stored: tidegate_config::StoredCoding) -> Coding {
     match stored {
-        tidegate_config::Precompressed::Br => Coding::Brotli,
-        tidegate_config::Precompressed::Gzip => Coding::Gzip,
-        tidegate_config::Precompressed::Zstd => Coding::Zstd,
+        tidegate_config::StoredCoding::Br => Coding::Brotli,
+        tidegate_config::StoredCoding::Gzip => Coding::Gzip,
+        tidegate_config::StoredCoding::Zstd => Coding::Zstd,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use tidegate_access::limits::{LimitRules, Per, Rate};
+use tidegate_access::limits::{LimitRules, LimitScope, Rate};
 use tidegate_access::{NamedToken, Referers, Rules, SigningKey};
 use tidegate_config::{Access, AccessToken, Config, Environment, Http, Limits, Origin, Secret};
 use tidegate_origin::settings::Credentials;
@@ -121,9 +121,9 @@ pub(super) fn limit_rules(limits: &Limits) -> LimitRules {
         bytes: limits.bytes.map(|rate| rate.0),
         connections: limits.connections.and_then(NonZeroU32::new),
         per: match limits.per {
-            tidegate_config::Per::Address => Per::Address,
-            tidegate_config::Per::Key => Per::Key,
-            tidegate_config::Per::Route => Per::Route,
+            tidegate_config::LimitScope::Address => LimitScope::Address,
+            tidegate_config::LimitScope::Key => LimitScope::Key,
+            tidegate_config::LimitScope::Route => LimitScope::Route,
         },
     }
 }

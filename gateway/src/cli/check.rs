@@ -7,8 +7,8 @@ use super::Actions;
 use crate::secrets::SecretProblems;
 use tidegate_auth::KeyFileError;
 use tidegate_config::{
-    CommitName, Config, Environment, KeyPath, Loaded, Mount, NamedSecret, Problem, Problems, Route,
-    SecretError, ValueLocation,
+    CommitName, Config, Environment, KeyPath, LoadedConfig, Mount, NamedSecret, Problem, Problems,
+    Route, SecretError, ValueLocation,
 };
 use tidegate_outbound::ClientError;
 use tidegate_tls::TlsError;
@@ -18,7 +18,7 @@ use tidegate_tls::TlsError;
 /// # Errors
 /// As [`warnings`].
 pub(super) fn summary(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     env: &Environment,
     actions: &impl Actions,
 ) -> Result<String, Problems> {
@@ -88,7 +88,7 @@ fn route(route: &Route) -> String {
 /// There is no origin, or `serve` would end over what a secret or a file has: one is too short, a certificate and its key do
 /// not fit, a file is no key set.
 pub(super) fn warnings(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     env: &Environment,
     actions: &impl Actions,
 ) -> Result<Vec<String>, Problems> {

@@ -16,13 +16,13 @@ impl Actions for Told {
         Vec::new()
     }
 
-    fn serve(&self, loaded: Loaded, _: &Environment) -> anyhow::Result<()> {
+    fn serve(&self, loaded: LoadedConfig, _: &Environment) -> anyhow::Result<()> {
         let name = loaded.config.origin[0].name.clone();
         self.0.borrow_mut().push(format!("serve {name}"));
         Ok(())
     }
 
-    fn mount(&self, _: Loaded, _: &Environment, args: &MountArgs) -> anyhow::Result<()> {
+    fn mount(&self, _: LoadedConfig, _: &Environment, args: &MountArgs) -> anyhow::Result<()> {
         let said = format!("mount {} {:?}", args.path.display(), args.route);
         self.0.borrow_mut().push(said);
         Ok(())
@@ -34,7 +34,12 @@ impl Actions for Told {
         anyhow::bail!("no")
     }
 
-    fn doctor(&self, loaded: Loaded, _: &Environment, args: &DoctorArgs) -> anyhow::Result<()> {
+    fn doctor(
+        &self,
+        loaded: LoadedConfig,
+        _: &Environment,
+        args: &DoctorArgs,
+    ) -> anyhow::Result<()> {
         let origins = loaded.config.origin.len();
         let said = format!("doctor {origins} {:?} {}", args.object, args.time);
         self.0.borrow_mut().push(said);

@@ -33,7 +33,7 @@ const MAX_SHOWN_FAILURES: u64 = 20;
 pub(super) fn warm(config: &Config, env: &Environment, args: &WarmArgs) -> anyhow::Result<String> {
     let client = Client::with_token(config, env, "warm", "warmed")?;
     let mut paths = Paths::from_args(args)?;
-    let mut warming = Warming {
+    let mut warming = WarmRun {
         client,
         args,
         progress: WarmProgress::new(paths.known()),
@@ -48,13 +48,13 @@ pub(super) fn warm(config: &Config, env: &Environment, args: &WarmArgs) -> anyho
     warming.progress.end(&left)
 }
 
-struct Warming<'a> {
+struct WarmRun<'a> {
     client: Client<'a>,
     args: &'a WarmArgs,
     progress: WarmProgress,
 }
 
-impl Warming<'_> {
+impl WarmRun<'_> {
     /// Warms some paths, and asks again for those without an answer.
     async fn batch(&mut self, paths: Vec<String>) -> anyhow::Result<()> {
         let mut seen = HashSet::new();

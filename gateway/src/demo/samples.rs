@@ -7,7 +7,7 @@ use futures_util::stream;
 
 use super::picture::{DAWN, DUSK, NIGHT, Picture, Scene};
 use super::{document, melody, offsets};
-use crate::embedded::Embedded;
+use crate::embedded::EmbeddedOrigin;
 
 /// One object of the demo.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +141,7 @@ fn jpeg(scene: &Scene, width: u16, height: u16, quality: u8) -> Vec<u8> {
 ///
 /// # Errors
 /// If the folder behind the origin cannot be written.
-pub(super) async fn fill(origin: &Embedded, large: u64) -> anyhow::Result<()> {
+pub(super) async fn fill(origin: &EmbeddedOrigin, large: u64) -> anyhow::Result<()> {
     for sample in ALL {
         if origin.has(sample.key).await {
             continue;
@@ -153,7 +153,7 @@ pub(super) async fn fill(origin: &Embedded, large: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn put(origin: &Embedded, sample: &Sample, large: u64) -> anyhow::Result<()> {
+async fn put(origin: &EmbeddedOrigin, sample: &Sample, large: u64) -> anyhow::Result<()> {
     let body = match sample.body {
         Body::Text(text) => Bytes::from_static(text.as_bytes()),
         Body::Made(make) => tokio::task::spawn_blocking(make).await?.into(),

@@ -41,7 +41,7 @@ pub(super) async fn measure(
     let name = &origin.name;
     progress.begin(format_args!("network to {name:?}: connecting"));
     let connected = connect(origin).await;
-    let Connected {
+    let NetworkPath {
         local,
         remote,
         round_trip,
@@ -65,13 +65,13 @@ pub(super) async fn measure(
 }
 
 /// The address of this end, that of the other, and the median time in which a connection stands.
-struct Connected {
+struct NetworkPath {
     local: IpAddr,
     remote: IpAddr,
     round_trip: Duration,
 }
 
-impl fmt::Display for Connected {
+impl fmt::Display for NetworkPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.round_trip.as_secs_f64() * 1e3;
         write!(f, "{}, {millis:.1} ms", self.remote)
@@ -79,7 +79,7 @@ impl fmt::Display for Connected {
 }
 
 /// Opens connections to the endpoint, one after the other.
-async fn connect(origin: &Origin) -> anyhow::Result<Connected> {
+async fn connect(origin: &Origin) -> anyhow::Result<NetworkPath> {
     let (host, port) = endpoint(origin)?;
     let limit = origin.connect_timeout.0;
     let looked_up = timeout(limit, tokio::net::lookup_host((&*host, port))).await;
@@ -98,7 +98,7 @@ async fn connect(origin: &Origin) -> anyhow::Result<Connected> {
     }
     let (local, remote) = ends.context("no connection")?;
     times.sort_unstable();
-    Ok(Connected {
+    Ok(NetworkPath {
         local,
         remote,
         round_trip: times[times.len() / 2],

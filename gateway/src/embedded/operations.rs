@@ -18,7 +18,7 @@ use super::bucket::Bucket;
 
 /// A [`Bucket`] that the service and its owner share.
 #[derive(Debug)]
-pub(super) struct Shared(pub(super) Arc<Bucket>);
+pub(super) struct BucketService(pub(super) Arc<Bucket>);
 
 /// Carries out a change to its end, also where its client disconnects: s3s-fs changes the bytes, the headers and the ETag
 /// of an object one after the other, and forgets an upload before it joins its parts.
@@ -33,7 +33,7 @@ async fn finish<T: Send + 'static>(
 /// Implements [`S3`] by passing each operation on to the bucket or to s3s-fs.
 macro_rules! operations {
     ($($name:ident($input:ident) -> $output:ident: $this:ident => $target:expr;)*) => {
-        impl S3 for Shared {
+        impl S3 for BucketService {
             $(fn $name<'s, 'f>(
                 &'s self,
                 request: S3Request<$input>,

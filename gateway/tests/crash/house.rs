@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use tempfile::TempDir;
-use tidegate::embedded::Embedded;
+use tidegate::embedded::EmbeddedOrigin;
 
 use crate::door::Door;
 use crate::gateway::{Got, send};
@@ -29,14 +29,16 @@ pub(crate) struct House {
     pub(crate) door: Door,
     state: PathBuf,
     bucket: TempDir,
-    _embedded: Embedded,
+    _embedded: EmbeddedOrigin,
 }
 
 impl House {
     /// Builds a house with its state and cache in these folders. Nothing runs yet.
     pub(crate) async fn build(state: &Path, cache: &Path) -> Self {
         let bucket = tempfile::tempdir().expect("a folder");
-        let embedded = Embedded::start(bucket.path()).await.expect("it starts");
+        let embedded = EmbeddedOrigin::start(bucket.path())
+            .await
+            .expect("it starts");
         let address = embedded.endpoint().replace("http://", "");
         let door = Door::to(address.parse().expect("an address")).await;
         let mut settings = embedded.settings("o");

@@ -14,7 +14,7 @@ use tidegate_origin::fake::{FakeOrigin, Fault};
 use tidegate_plan::PartSizes;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ByteRange, ObjectKey};
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode, Settings};
 use tidegate_write::{Writer, Writers};
 
@@ -271,7 +271,7 @@ async fn a_replaced_draft_is_served_no_longer_once_the_object_was_put_or_deleted
         length: Some(3),
         digests: Digests::default(),
     };
-    let body = stream::iter([Ok::<_, ClientLeft>(Bytes::from_static(b"put"))]);
+    let body = stream::iter([Ok::<_, ClientDisconnect>(Bytes::from_static(b"put"))]);
     let put = gateway
         .write_path
         .receive(&gateway.source, &key, incoming, body);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::Method;
 use http_body_util::Full;
-use tidegate::embedded::Embedded;
+use tidegate::embedded::EmbeddedOrigin;
 use tidegate_origin::Metrics;
 use tidegate_origin::fake::FakeOrigin;
 
@@ -11,7 +11,7 @@ use crate::gateway::{Gateway, status};
 use crate::write::{TOKEN, put, with_token, writable};
 
 /// Starts a gateway over the embedded S3, with the SDK in between.
-async fn over_s3(embedded: &Embedded) -> Gateway {
+async fn over_s3(embedded: &EmbeddedOrigin) -> Gateway {
     let settings = embedded.settings("embedded");
     let bucket = tidegate_origin::connect(&settings, &Metrics::default()).await;
     let bucket = bucket.expect("valid settings");
@@ -22,7 +22,7 @@ async fn over_s3(embedded: &Embedded) -> Gateway {
 #[tokio::test]
 async fn what_was_sent_is_what_is_answered() {
     let folder = tempfile::tempdir().expect("a folder");
-    let embedded = Embedded::start(folder.path()).await.expect("starts");
+    let embedded = EmbeddedOrigin::start(folder.path()).await.expect("starts");
     for gateway in [writable().await, over_s3(&embedded).await] {
         let headers = [
             ("content-type", "text/x-test"),

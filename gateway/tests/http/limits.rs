@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::Method;
-use tidegate_access::limits::{LimitRules, Limits, Per, Rate};
+use tidegate_access::limits::{LimitRules, LimitScope, Limits, Rate};
 use tidegate_access::{Access, Rules, SigningKey};
 use tidegate_http::{RouteAccess, RouteLimits, RouteSettings, Settings};
 use tidegate_plan::Token;
@@ -39,7 +39,7 @@ async fn limited_by<const N: usize>(all: [LimitRules; N], access: Option<RouteAc
 }
 
 /// A burst of two, and then one request in an hour.
-fn rare(per: Per) -> LimitRules {
+fn rare(per: LimitScope) -> LimitRules {
     LimitRules {
         requests: Some(Rate {
             requests: NonZeroU32::MIN,
@@ -57,7 +57,7 @@ fn from(address: &str) -> (&str, &str) {
 
 #[tokio::test]
 async fn too_many_requests_of_an_address_are_told_when_to_come_again() {
-    let gateway = limited(rare(Per::Address), None).await;
+    let gateway = limited(rare(LimitScope::Address), None).await;
     let one = from("2001:db8::1");
     assert_eq!(status(&gateway.get("/k", &[one]).await), 200);
     assert_eq!(status(&gateway.ask(Method::HEAD, "/k", &[one]).await), 200);
@@ -93,7 +93,7 @@ async fn limits_count_by_key_or_for_all() {
         }))
     };
     let link = |id: &str| format!("/k?{}", key(id).sign_prefix("/k", u64::MAX));
-    let by_key = limited(rare(Per::Key), Some(access())).await;
+    let by_key = limited(rare(LimitScope::Key), Some(access())).await;
     for (id, address, expected) in [
         ("k1", "192.0.2.1", 200),
         ("k1", "192.0.2.2", 200),
@@ -106,7 +106,7 @@ async fn limits_count_by_key_or_for_all() {
     // A request without a key uses up the limits of none.
     assert_eq!(status(&by_key.get("/k", &[]).await), 403);
     by_key.end().await;
-    let all = limited(rare(Per::Route), Some(access())).await;
+    let all = limited(rare(LimitScope::Route), Some(access())).await;
     for (address, expected) in [("192.0.2.1", 403), ("192.0.2.2", 403), ("192.0.2.3", 429)] {
         assert_eq!(status(&all.get("/k", &[from(address)]).await), expected);
     }
@@ -201,10 +201,10 @@ async fn limits_of_several_kinds_hold_together() {
     let of_route = LimitRules {
         bytes: NonZeroU64::new(100_000),
         connections: NonZeroU32::new(1),
-        per: Per::Route,
+        per: LimitScope::Route,
         ..LimitRules::default()
     };
-    let all = [rare(Per::Address), of_route, rare(Per::Key)];
+    let all = [rare(LimitScope::Address), of_route, rare(LimitScope::Key)];
     let gateway = limited_by(all, Some(access)).await;
     let link = |id: &str| format!("/k?{}", key(id).sign_prefix("/k", u64::MAX));
     let whole = sample(50_000);

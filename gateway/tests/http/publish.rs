@@ -6,7 +6,7 @@ use futures_util::stream;
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::{FakeOrigin, Fault};
 use tidegate_plan::digest::Digests;
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 use tidegate_write::{WriteError, WritePath};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
@@ -116,7 +116,7 @@ async fn an_origin_that_hangs_holds_no_end_up() {
             length: Some(LARGE as u64),
             digests: Digests::default(),
         };
-        let body = stream::iter([Ok::<_, ClientLeft>(engine::sample(1, LARGE as u64))]);
+        let body = stream::iter([Ok::<_, ClientDisconnect>(engine::sample(1, LARGE as u64))]);
         let (source, key) = (world.source.clone(), valid("k"));
         let write_path = WritePath::new(&engine);
         let put = write_path.receive(&source, &key, incoming, body);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_engine::names::NameKind;
-use tidegate_engine::{Error, InvalidationSubscriber, Open, ReadContext, Scope};
+use tidegate_engine::{Error, InvalidationSubscriber, OpenOptions, ReadContext, Scope};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{OriginId, RangeSpec};
 
@@ -88,7 +88,7 @@ async fn a_draft_that_is_published_is_known_under_every_identity() {
         .await
         .expect("removed");
     assert_eq!(size(&audit, "f/c").await, None);
-    let gone = engine.open(&audit, &to, Open::default()).await;
+    let gone = engine.open(&audit, &to, OpenOptions::default()).await;
     assert_eq!(gone.map(drop), Err(Error::NotFound));
 }
 

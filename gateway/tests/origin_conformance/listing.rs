@@ -1,10 +1,10 @@
 //! The duties of an origin towards a reader of names.
 
-use tidegate_origin::{self, After, List, Listed};
+use tidegate_origin::{self, List, ListedObject, PageStart};
 
 use crate::{Lack, Subject, key, list};
 
-fn names(objects: &[Listed]) -> Vec<&str> {
+fn names(objects: &[ListedObject]) -> Vec<&str> {
     objects.iter().map(|object| object.key.as_str()).collect()
 }
 
@@ -43,7 +43,7 @@ pub(super) async fn lists_pages(subject: &Subject) {
     assert_eq!(names(&proof.objects), ["list/b/c/d"]);
     assert!(proof.folders.is_empty() && proof.next.is_some());
     let after = page(List {
-        after: Some(After::Key("list/a b".to_owned())),
+        after: Some(PageStart::Key("list/a b".to_owned())),
         ..list("list/", false, 2)
     });
     assert_eq!(names(&after.await.objects), ["list/b/c/d", "list/b/e"]);

@@ -11,8 +11,8 @@ use loadtest::bucket::Bucket;
 use loadtest::child::free_addr;
 use loadtest::peers::Origin;
 use loadtest::peers::minio::Minio;
-use loadtest::tally::{Asked, Tally};
-use loadtest::wordpress::gateway::{Gateway, Listens};
+use loadtest::tally::{RequestCounts, Tally};
+use loadtest::wordpress::gateway::{Gateway, PublicListener};
 use loadtest::wordpress::recipe::{self, Home};
 use loadtest::wordpress::{Answer, Curl, must};
 use tempfile::TempDir;
@@ -70,7 +70,7 @@ pub(crate) struct Shelf {
     admin: std::net::SocketAddr,
     title: &'static str,
     tally: Tally,
-    costs: Vec<(String, Asked)>,
+    costs: Vec<(String, RequestCounts)>,
     begun: SystemTime,
     _minio: Minio,
     _dir: TempDir,
@@ -107,7 +107,7 @@ impl Shelf {
         let home = Home::make(dir.path().join("gateway"))?;
         let (toml, public) = configuration(recipe, &home, &mount, &origin)?;
         let program = Path::new(env!("CARGO_BIN_EXE_tidegate"));
-        let listens = Listens::Tcp(public);
+        let listens = PublicListener::Tcp(public);
         let gateway = Gateway::start_on(program, &home, &toml, Some(mount.clone()), listens)?;
         Ok(Self {
             local,
@@ -179,7 +179,7 @@ impl Shelf {
     }
 
     /// Returns the requests of a step.
-    pub(crate) fn cost(&self, name: &str) -> Asked {
+    pub(crate) fn cost(&self, name: &str) -> RequestCounts {
         let found = self.costs.iter().find(|(step, _)| step == name);
         found.map(|(_, asked)| *asked).expect("a step of that name")
     }

@@ -9,9 +9,9 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use loadtest::child::free_addr;
 use loadtest::peers::minio::{ACCESS_KEY, SECRET_KEY};
-use loadtest::wordpress::gateway::{Gateway, Listens};
+use loadtest::wordpress::gateway::{Gateway, PublicListener};
 use loadtest::wordpress::recipe::{self, Home, TOKEN};
-use loadtest::wordpress::{Browser, Curl, Places, Shared, Site, Web, must, photos};
+use loadtest::wordpress::{Browser, Curl, Places, SharedFolder, Site, Web, must, photos};
 
 use crate::door::Door;
 use crate::world::{PROGRAM, Store};
@@ -53,7 +53,7 @@ struct Composed {
     public: SocketAddr,
     mount: PathBuf,
     /// The folder of the mount, as `propagation: rshared` makes it. Dropped last.
-    _above: Shared,
+    _above: SharedFolder,
 }
 
 impl Composed {
@@ -68,14 +68,14 @@ impl Composed {
         let (public, above) = (free_addr(), dir.join("above"));
         let mount = above.join("uploads");
         fs::create_dir_all(&mount)?;
-        let shared = Shared::new(&above)?;
+        let shared = SharedFolder::new(&above)?;
         let more = [
             ("/run/gateway/token", home.path("token")),
             ("/run/bucket/secret", home.path("s3-secret")),
             ("/mnt/wordpress", above.display().to_string()),
         ];
         let toml = configuration("wordpress/tidegate.toml", &home, bucket, public, &more)?;
-        let (listens, at) = (Listens::Tcp(public), Some(mount.clone()));
+        let (listens, at) = (PublicListener::Tcp(public), Some(mount.clone()));
         Ok(Self {
             gateway: Gateway::start_on(Path::new(PROGRAM), &home, &toml, at, listens)?,
             home,
@@ -335,7 +335,7 @@ async fn the_stack_without_wordpress_serves_through_nginx_and_is_healthy() -> Re
     )?;
     let said = String::from_utf8(checked.stdout)?;
     ensure!(!said.contains("warning"), "{said}");
-    let listens = Listens::Tcp(public);
+    let listens = PublicListener::Tcp(public);
     let mut gateway = Gateway::start_on(&program, &home, &toml, None, listens)?;
     let places = Places::lay_out(&dir.join("site"))?;
     let names = [("server gateway:8080 resolve;", format!("server {public};"))];

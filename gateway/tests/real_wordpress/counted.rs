@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use loadtest::tally::Asked;
+use loadtest::tally::RequestCounts;
 use loadtest::wordpress::{Media, photos, recipe};
 
 use crate::mounted::make_the_months;
@@ -54,7 +54,7 @@ fn most_lists(
 /// none that was needless, and nothing else.
 async fn costs_one_put_a_file(
     world: &World,
-    before: Asked,
+    before: RequestCounts,
     uploaded: &[Media],
     lists: u64,
     probes: bool,
@@ -64,12 +64,12 @@ async fn costs_one_put_a_file(
     assert!(asked.list <= lists, "{lists} LISTs at most: {asked:?}");
     assert!(asked.bucket == 0 || probes, "probes: {asked:?}");
     assert_eq!(asked.bucket_again, 0, "needless probes: {asked:?}");
-    let expected = Asked {
+    let expected = RequestCounts {
         put: u64::try_from(files)?,
         list: asked.list,
         bucket: asked.bucket,
         sent: asked.sent,
-        ..Asked::default()
+        ..RequestCounts::default()
     };
     assert_eq!(asked, expected, "one PUT a file");
     Ok(())

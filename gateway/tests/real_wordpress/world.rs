@@ -12,8 +12,8 @@ use loadtest::bucket::Bucket;
 use loadtest::peers::Origin;
 use loadtest::peers::cloud::Cloud;
 use loadtest::peers::minio::Minio;
-use loadtest::tally::{Asked, Tally};
-use loadtest::wordpress::gateway::{Gateway, Listens};
+use loadtest::tally::{RequestCounts, Tally};
+use loadtest::wordpress::gateway::{Gateway, PublicListener};
 use loadtest::wordpress::photos::{self, SMALL};
 use loadtest::wordpress::recipe::{self, Home};
 use loadtest::wordpress::{Answer, Curl, Media, Places, Site, must};
@@ -104,7 +104,7 @@ pub(crate) struct World {
 /// The way in which a world's gateway runs.
 struct Run {
     recipe: &'static str,
-    listens: fn(&Home) -> Result<Listens>,
+    listens: fn(&Home) -> Result<PublicListener>,
     /// Whether it has the rights of its unit, in place of root's.
     is_service: bool,
 }
@@ -114,7 +114,7 @@ impl Run {
     fn of(recipe: &'static str) -> Self {
         Self {
             recipe,
-            listens: |home| Ok(Listens::Unix(home.socket())),
+            listens: |home| Ok(PublicListener::Unix(home.socket())),
             is_service: false,
         }
     }
@@ -175,7 +175,7 @@ impl World {
         let listens = |home: &Home| {
             let listener = UnixListener::bind(home.socket())?;
             fs::set_permissions(home.socket(), fs::Permissions::from_mode(socket_mode()?))?;
-            Ok(Listens::Passed(listener))
+            Ok(PublicListener::Passed(listener))
         };
         let run = Run {
             listens,
@@ -270,7 +270,7 @@ impl World {
     }
 
     /// Returns the gateway's requests to the bucket so far, after they have ceased.
-    pub(crate) async fn asked(&self) -> Asked {
+    pub(crate) async fn asked(&self) -> RequestCounts {
         self.has_sent_all().await.expect("it sends all");
         self.tally.quiet_for(QUIET).await
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::TokioIo;
-use tidegate::embedded::Embedded;
+use tidegate::embedded::EmbeddedOrigin;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -35,14 +35,14 @@ const TURNS: [(&str, &str); 2] = [("even", "max-age=10"), ("odd", "private")];
 /// Two buckets with the same keys, and the origin that names one of them at a time.
 struct Moving {
     world: World,
-    second: Embedded,
+    second: EmbeddedOrigin,
 }
 
 impl Moving {
     async fn start() -> (Self, Serving) {
         let world = World::new().await;
         let serving = serving(&world).await;
-        let second = Embedded::start(&world.folder.path().join("second")).await;
+        let second = EmbeddedOrigin::start(&world.folder.path().join("second")).await;
         let second = second.expect("an origin");
         for n in 0..4 {
             let body = sample(SIZE, SECOND + n);
@@ -87,7 +87,7 @@ impl Moving {
     }
 }
 
-async fn put(origin: &Embedded, key: &str, bytes: Vec<u8>) {
+async fn put(origin: &EmbeddedOrigin, key: &str, bytes: Vec<u8>) {
     let body = futures_util::stream::iter([std::io::Result::Ok(Bytes::from(bytes))]);
     let put = origin.put(key, "application/x-test", body).await;
     put.expect("written");

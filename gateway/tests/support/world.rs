@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::Uri;
 use tempfile::TempDir;
-use tidegate::embedded::Embedded;
+use tidegate::embedded::EmbeddedOrigin;
 
 use crate::door::Door;
 use crate::gateway::Whole;
@@ -15,7 +15,7 @@ use crate::gateway::Whole;
 /// A bucket that stays while gateways come and go.
 pub(crate) struct World {
     pub(crate) folder: TempDir,
-    pub(crate) origin: Embedded,
+    pub(crate) origin: EmbeddedOrigin,
     pub(crate) door: Door,
 }
 
@@ -23,7 +23,7 @@ impl World {
     /// Starts an origin, and an open door before it.
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let origin = Embedded::start(&folder.path().join("origin")).await;
+        let origin = EmbeddedOrigin::start(&folder.path().join("origin")).await;
         let origin = origin.expect("an origin");
         let uri: Uri = origin.endpoint().parse().expect("a URL");
         let address = uri.authority().expect("an address").as_str().parse();

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use tidegate_plan::Listen;
 use tidegate_socket::{Connection as _, Listener, Stream};
-use tidegate_tls::{CertificateFiles, KeySource, Prepared, Side, Tls, TlsSettings};
+use tidegate_tls::{CertificateFiles, KeySource, PreparedCertificates, Side, Tls, TlsSettings};
 use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
 use tokio::time::timeout;
 
@@ -26,7 +26,7 @@ async fn listener(authority: &Authority) -> Listener {
         }],
         client_ca: None,
     };
-    let prepared = Prepared::read(settings, &Arc::default()).expect("right files");
+    let prepared = PreparedCertificates::read(settings, &Arc::default()).expect("right files");
     let any = Listen::Tcp(([127, 0, 0, 1], 0).into());
     let mut listener = Listener::bind(&any, 0o600).await.expect("a free port");
     listener.set_tls(Tls::new(prepared).acceptor(Side::Public));

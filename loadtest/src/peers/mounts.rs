@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::tidegate::{Home, Until};
+use super::tidegate::{Home, StartState};
 use super::{Origin, Peer};
 use crate::measure::{ProcessTree, Usage};
 use crate::slow_disk::need_root;
@@ -58,7 +58,7 @@ impl Mount {
         std::fs::create_dir_all(&path)?;
         let mut home = home.clone();
         home.mount = Some(path.clone());
-        let peer = home.start(Until::Ready).await?;
+        let peer = home.start(StartState::Ready).await?;
         let mount = Self {
             path,
             config: peer.config().to_owned(),

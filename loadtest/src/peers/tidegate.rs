@@ -12,7 +12,7 @@ use crate::client::Connection;
 
 pub mod home;
 
-pub use home::{Home, Until, Writing};
+pub use home::{Home, MountWriteSettings, StartState};
 
 /// Settings of a scenario; all others keep their built-in values.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,7 @@ pub async fn start(dir: &Path, origin: &Origin, settings: Settings) -> Result<Pe
     if settings.disk_mib > 0 {
         home = home.with_disk("disk".into(), settings.disk_mib, 1024);
     }
-    home.start(Until::Ready).await
+    home.start(StartState::Ready).await
 }
 
 /// The token of each gateway's admin listener, by which it is purged.

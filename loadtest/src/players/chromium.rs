@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::page::Page;
-use super::{LAST, PLACES, Played, TIMEOUT, share};
+use super::{LAST, PLACES, Playback, TIMEOUT, share};
 use crate::webdriver::WebDriver;
 
 /// No click is needed, and no sound is heard.
@@ -28,7 +28,7 @@ pub struct Chromium {
 
 /// The result of the page's `play`.
 #[derive(Debug, Deserialize)]
-struct Told {
+struct PlayReport {
     ready: f64,
     seeks: Vec<f64>,
     stalls: u64,
@@ -63,7 +63,7 @@ impl Chromium {
     ///
     /// # Errors
     /// If the element reports an error, or does not reach a place or its end.
-    pub async fn play(&self, tag: &str, url: &str, seconds: f64) -> Result<Played> {
+    pub async fn play(&self, tag: &str, url: &str, seconds: f64) -> Result<Playback> {
         self.driver.open(&self.page.url()).await?;
         let share = share(seconds);
         let longest = u64::try_from(TIMEOUT.as_millis())?;
@@ -71,14 +71,14 @@ impl Chromium {
         let told = self.driver.run_async(SCRIPT, arguments, TIMEOUT * 2);
         let told = told.await?;
         ensure!(told["error"].is_null(), "it failed: {}", told["error"]);
-        let told: Told = serde_json::from_value(told).context("the page's answer")?;
+        let told: PlayReport = serde_json::from_value(told).context("the page's answer")?;
         ensure!(
             told.seeks.len() == PLACES.len() && told.end > told.duration - END,
             "it ended at {} of {} s",
             told.end,
             told.duration
         );
-        Ok(Played {
+        Ok(Playback {
             ready: told.ready,
             seeks: told.seeks,
             stalls: told.stalls,

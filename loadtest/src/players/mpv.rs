@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::{LAST, PLACES, Played, TIMEOUT, share};
+use super::{LAST, PLACES, Playback, TIMEOUT, share};
 use crate::child::{Server, find_program};
 
 const LOOK: Duration = Duration::from_millis(50);
@@ -38,7 +38,7 @@ pub fn is_there() -> bool {
 ///
 /// # Errors
 /// If it does not start, reports an error, or does not reach a place or the end.
-pub async fn play(dir: &Path, source: &str, seconds: f64) -> Result<Played> {
+pub async fn play(dir: &Path, source: &str, seconds: f64) -> Result<Playback> {
     let program = find_program("TIDEGATE_MPV", &["mpv"]).context("mpv is missing")?;
     let socket = dir.join("mpv.sock");
     let _ = std::fs::remove_file(&socket);
@@ -69,7 +69,7 @@ struct Player {
 }
 
 impl Player {
-    async fn play(&mut self, source: &str, seconds: f64) -> Result<Played> {
+    async fn play(&mut self, source: &str, seconds: f64) -> Result<Playback> {
         self.ask(json!(["observe_property", 1, WAITS])).await?;
         let ready = self
             .timed(json!(["loadfile", source]), "playback-restart")
@@ -87,7 +87,7 @@ impl Player {
         }
         let last = json!(["seek", duration - share.max(LAST), "absolute"]);
         self.timed(last, "end-file").await?;
-        Ok(Played {
+        Ok(Playback {
             ready,
             seeks,
             stalls: self.stalls,

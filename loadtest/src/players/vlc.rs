@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::{LAST, PLACES, Played, TIMEOUT, share};
+use super::{LAST, PLACES, Playback, TIMEOUT, share};
 use crate::child::find_program;
 use crate::wordpress::as_php_user;
 
@@ -45,7 +45,7 @@ pub fn is_there() -> bool {
 ///
 /// # Errors
 /// If it does not start, or does not reach a place or the end.
-pub async fn play(dir: &Path, source: &str, length: f64, seconds: f64) -> Result<Played> {
+pub async fn play(dir: &Path, source: &str, length: f64, seconds: f64) -> Result<Playback> {
     let mut player = Player::start(dir)?;
     let played = player.play(source, length, seconds).await;
     played.with_context(|| format!("VLC:\n{}", player.last.join("\n")))
@@ -87,7 +87,7 @@ impl Player {
         })
     }
 
-    async fn play(&mut self, source: &str, length: f64, seconds: f64) -> Result<Played> {
+    async fn play(&mut self, source: &str, length: f64, seconds: f64) -> Result<Playback> {
         self.until(STARTED).await?;
         let ready = self.timed(&format!("add {source}"), BEGINS).await?;
         let share = share(seconds);
@@ -101,7 +101,7 @@ impl Player {
         }
         let last = format!("seek {:.0}", (length - share.max(LAST)).floor());
         self.timed(&last, ENDED).await?;
-        Ok(Played {
+        Ok(Playback {
             ready,
             seeks,
             stalls: self.stalls,

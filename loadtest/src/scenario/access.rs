@@ -10,7 +10,7 @@ use crate::context::{Context, progress};
 use crate::measure::turns;
 use crate::pattern::Pattern;
 use crate::peers::Peer;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::report::{Report, Target};
 use crate::ways::Ways;
 use crate::wrk::{self, Load};
@@ -49,7 +49,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let mut first = Ways::new("CPU µs more than when repeated");
     for round in 0..rounds {
         progress(format!("start {}/{rounds}", round + 1));
-        let peer = home(context, &signer)?.start(Until::Ready).await?;
+        let peer = home(context, &signer)?.start(StartState::Ready).await?;
         report.peer(peer.name(), peer.config());
         let ways = ways::all(&signer, &peer).await?;
         check_refusals(&peer, &ways).await?;

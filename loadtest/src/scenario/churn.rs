@@ -15,7 +15,7 @@ use crate::report::{Report, Target};
 
 pub mod reader;
 
-use reader::{Reader, Seen, Shared};
+use reader::{ChurnState, Observations, Reader};
 
 const KEY: &str = "churn.bin";
 const READERS: u64 = 32;
@@ -37,7 +37,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let replacements = context.count(1000);
     let mut rows = vec![];
     for name in context.peers(&["tidegate"]) {
-        let shared = Arc::new(Shared::new(context.options.seed, replacements));
+        let shared = Arc::new(ChurnState::new(context.options.seed, replacements));
         context.bucket.put(KEY, shared.version(0).all()).await?;
         let origin = context.origin();
         let Some(peer) = context
@@ -53,7 +53,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         }
         replace(context, &shared, replacements).await?;
         wait_for_all(&shared).await;
-        let mut seen = Seen::default();
+        let mut seen = Observations::default();
         while let Some(one) = readers.join_next().await {
             seen.add(one?);
         }
@@ -79,7 +79,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-async fn replace(context: &Context, shared: &Shared, replacements: u64) -> Result<()> {
+async fn replace(context: &Context, shared: &ChurnState, replacements: u64) -> Result<()> {
     for version in 1..=replacements {
         let next = tokio::time::sleep(PACE);
         context
@@ -96,7 +96,7 @@ async fn replace(context: &Context, shared: &Shared, replacements: u64) -> Resul
 }
 
 /// Waits until each reader has the last version, or the time limit passes; then stops the readers.
-async fn wait_for_all(shared: &Shared) {
+async fn wait_for_all(shared: &ChurnState) {
     let since = Instant::now();
     while shared.arrived.load(Ordering::Relaxed) < READERS && since.elapsed() < TIMEOUT {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -108,7 +108,7 @@ fn stop(flag: &AtomicBool) {
     flag.store(true, Ordering::Relaxed);
 }
 
-fn row(name: &str, seen: &Seen) -> Vec<String> {
+fn row(name: &str, seen: &Observations) -> Vec<String> {
     let counts = [
         seen.bodies,
         seen.versions.len() as u64,
@@ -127,7 +127,7 @@ fn row(name: &str, seen: &Seen) -> Vec<String> {
         .collect()
 }
 
-fn hold(report: &mut Report, seen: &Seen) {
+fn hold(report: &mut Report, seen: &Observations) {
     report.must(
         "bodies that are no version's",
         seen.complaints.len() as f64,

@@ -10,7 +10,7 @@ use crate::peers::Peer;
 use crate::peers::tidegate::Settings;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
-use crate::tally::{Asked, Tally};
+use crate::tally::{RequestCounts, Tally};
 
 const FOLDER: &str = "a/b/c/d/e/f/g/h/i/j";
 const LEN: u64 = 35 * 1024;
@@ -71,11 +71,12 @@ pub async fn run(context: &Context) -> Result<Report> {
     Ok(report)
 }
 
-const KINDS: [fn(&Asked) -> u64; 3] = [|asked| asked.get, |asked| asked.head, |asked| asked.list];
+const KINDS: [fn(&RequestCounts) -> u64; 3] =
+    [|asked| asked.get, |asked| asked.head, |asked| asked.list];
 
 /// Returns a row with the mean number of requests of each kind per read.
-fn row(label: String, read: &[Asked]) -> Vec<String> {
-    let mean = |kind: fn(&Asked) -> u64| {
+fn row(label: String, read: &[RequestCounts]) -> Vec<String> {
+    let mean = |kind: fn(&RequestCounts) -> u64| {
         figure(read.iter().map(kind).sum::<u64>() as f64 / read.len() as f64)
     };
     [label].into_iter().chain(KINDS.map(mean)).collect()
@@ -88,13 +89,18 @@ async fn hedges_of(peer: &Peer) -> Result<u64> {
 }
 
 /// Judges the requests of each read, without those that were sent once more.
-fn hold(report: &mut Report, read: &[Asked], hedges: &[u64]) {
-    let asked = read.iter().zip(hedges).map(|(asked, hedges)| Asked {
-        get: asked.get.saturating_sub(*hedges),
-        ..*asked
-    });
+fn hold(report: &mut Report, read: &[RequestCounts], hedges: &[u64]) {
+    let asked = read
+        .iter()
+        .zip(hedges)
+        .map(|(asked, hedges)| RequestCounts {
+            get: asked.get.saturating_sub(*hedges),
+            ..*asked
+        });
     let read: Vec<_> = asked.collect();
-    let most = |kind: fn(&Asked) -> u64| read.iter().map(kind).max().map_or(f64::NAN, |n| n as f64);
+    let most = |kind: fn(&RequestCounts) -> u64| {
+        read.iter().map(kind).max().map_or(f64::NAN, |n| n as f64)
+    };
     for ((kind, name), target) in KINDS
         .iter()
         .zip(["GET", "HEAD", "LIST"])

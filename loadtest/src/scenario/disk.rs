@@ -13,7 +13,7 @@ use crate::measure::{Flow, median, median_ratio};
 use crate::pattern::Pattern;
 use crate::peers::Peer;
 use crate::peers::tidegate::home::settled;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::reading::Reading;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
@@ -135,7 +135,7 @@ async fn read(peer: &Peer, pattern: Pattern) -> Result<Flow> {
 /// Reads all objects until their chunks are on disk, and stops the gateway in order; returns the
 /// share of the chunks on disk.
 async fn fill(home: &Home, objects: &[Object]) -> Result<f64> {
-    let peer = home.start(Until::Ready).await?;
+    let peer = home.start(StartState::Ready).await?;
     let share = fill_running(home, &peer, objects).await?;
     drop(peer);
     Ok(share)

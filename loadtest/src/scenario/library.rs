@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::peers::Origin;
 use crate::peers::cloud::{self, Cloud};
 use crate::peers::mounts::{Access, Mount};
-use crate::peers::tidegate::{Home, Settings, Writing};
+use crate::peers::tidegate::{Home, MountWriteSettings, Settings};
 use crate::report::Report;
 use crate::slow_disk::drop_file_cache;
 
@@ -58,7 +58,7 @@ pub async fn run(context: &Context) -> Result<Report> {
 
 /// Returns Tidegate with a cache disk, on a writable mount.
 fn home(dir: PathBuf, origin: &Origin) -> Home {
-    let writing = Writing {
+    let writing = MountWriteSettings {
         commit: "background",
         spool_mib: SPOOL_MIB,
     };

@@ -181,7 +181,7 @@ async fn fetched_bytes(peer: &Peer) -> Result<f64> {
 }
 
 /// The figures of readers side by side.
-struct Together {
+struct GroupFigures {
     /// MB a second of all together.
     rate: f64,
     /// The time of the slowest over the mean.
@@ -194,7 +194,7 @@ async fn side_by_side(
     peer: &Peer,
     objects: &[(String, Pattern)],
     pace: Option<f64>,
-) -> Result<Together> {
+) -> Result<GroupFigures> {
     let mut tasks = JoinSet::new();
     let since = Instant::now();
     for (key, pattern) in objects {
@@ -212,7 +212,7 @@ async fn side_by_side(
     let times = || flows.iter().map(|flow| flow.total.as_secs_f64());
     let mean = times().sum::<f64>() / flows.len() as f64;
     let most = times().reduce(f64::max).context("no reader")?;
-    Ok(Together {
+    Ok(GroupFigures {
         rate: bytes as f64 / 1e6 / took.as_secs_f64(),
         slowest: most / mean,
         took,

@@ -52,7 +52,10 @@ pub async fn run(context: &Context) -> Result<Report> {
     for peer in [&tidegate, &nginx] {
         report.peer(peer.name(), peer.config());
     }
-    let mut asked = [Asked::new(&tidegate).await?, Asked::new(&nginx).await?];
+    let mut asked = [
+        PeerProbe::new(&tidegate).await?,
+        PeerProbe::new(&nginx).await?,
+    ];
     turn(&mut asked, small).await?;
     let alone = asked.each_ref().map(|one| one.latency.clone());
     for one in &mut asked {
@@ -82,13 +85,13 @@ pub async fn run(context: &Context) -> Result<Report> {
 }
 
 /// A peer that serves the small object, and its latencies.
-struct Asked<'a> {
+struct PeerProbe<'a> {
     peer: &'a Peer,
     connection: Connection,
     latency: Latency,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PeerProbe<'a> {
     async fn new(peer: &'a Peer) -> Result<Self> {
         Ok(Self {
             peer,
@@ -117,14 +120,14 @@ impl<'a> Asked<'a> {
 }
 
 /// Requests the object from both peers for a second, each half-way between the other's requests.
-async fn turn(asked: &mut [Asked<'_>; 2], small: Pattern) -> Result<()> {
+async fn turn(asked: &mut [PeerProbe<'_>; 2], small: Pattern) -> Result<()> {
     let start = Instant::now();
     let [one, other] = asked;
     tokio::try_join!(one.turn(small, start), other.turn(small, start + EVERY / 2))?;
     Ok(())
 }
 
-fn write(report: &mut Report, asked: &[Asked<'_>; 2], alone: &[Latency; 2], streams: &[Flow]) {
+fn write(report: &mut Report, asked: &[PeerProbe<'_>; 2], alone: &[Latency; 2], streams: &[Flow]) {
     let mut rows = vec![];
     let mut plot = Plot::latency("A small hot object: which share came within how long");
     for (one, alone) in asked.iter().zip(alone) {

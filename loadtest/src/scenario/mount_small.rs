@@ -8,7 +8,7 @@ use crate::pattern::Pattern;
 use crate::peers::Origin;
 use crate::peers::cloud::{self, Cloud};
 use crate::peers::mounts::{Access, Mount};
-use crate::peers::tidegate::{Home, Settings, Writing};
+use crate::peers::tidegate::{Home, MountWriteSettings, Settings};
 use crate::report::Report;
 use crate::slow_disk::drop_file_cache;
 
@@ -83,7 +83,7 @@ async fn mounted(
         }
     };
     let mut home = Home::new(dir, origin.clone(), Settings::STREAM);
-    home.writing = commit.map(|commit| Writing {
+    home.writing = commit.map(|commit| MountWriteSettings {
         commit,
         spool_mib: SPOOL_MIB,
     });

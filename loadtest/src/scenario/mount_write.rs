@@ -11,7 +11,7 @@ use crate::context::{Context, progress};
 use crate::peers::Origin;
 use crate::peers::cloud::{self, Cloud};
 use crate::peers::mounts::Mount;
-use crate::peers::tidegate::{Home, Settings, Writing};
+use crate::peers::tidegate::{Home, MountWriteSettings, Settings};
 use crate::report::{Report, Target};
 
 mod image;
@@ -19,7 +19,7 @@ mod long;
 
 const OURS: &str = "tidegate, mount";
 /// Settings with a spool smaller than the file, so that a full spool is measured too.
-const WRITING: Writing = Writing {
+const WRITING: MountWriteSettings = MountWriteSettings {
     commit: "close",
     spool_mib: 4096,
 };

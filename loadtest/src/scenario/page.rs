@@ -62,7 +62,7 @@ struct Loads {
 }
 
 /// A peer with its browser.
-struct Visited {
+struct VisitedPeer {
     peer: Peer,
     browser: Vec<Connection>,
     cold: Loads,
@@ -120,7 +120,7 @@ async fn put(context: &Context, images: &Images) -> Result<()> {
     context.bucket.put_all(objects).await
 }
 
-async fn visit(context: &Context, cloud: &Cloud, report: &mut Report) -> Result<Vec<Visited>> {
+async fn visit(context: &Context, cloud: &Cloud, report: &mut Report) -> Result<Vec<VisitedPeer>> {
     let origin = context.origin_behind(cloud.addr());
     let mut all = vec![];
     let usual = [
@@ -144,7 +144,7 @@ async fn visit(context: &Context, cloud: &Cloud, report: &mut Report) -> Result<
         for _ in 0..CONNECTIONS {
             browser.push(Connection::open(peer.addr()).await?);
         }
-        all.push(Visited {
+        all.push(VisitedPeer {
             peer,
             browser,
             cold: Loads::default(),
@@ -155,7 +155,7 @@ async fn visit(context: &Context, cloud: &Cloud, report: &mut Report) -> Result<
     Ok(all)
 }
 
-async fn warm(all: &mut [Visited], images: &'static Images, loads: u64) -> Result<()> {
+async fn warm(all: &mut [VisitedPeer], images: &'static Images, loads: u64) -> Result<()> {
     let mut bar = Bar::new("warm page loads", loads * all.len() as u64);
     let mut done = 0;
     while done < loads {
@@ -180,7 +180,7 @@ async fn warm(all: &mut [Visited], images: &'static Images, loads: u64) -> Resul
     Ok(())
 }
 
-impl Visited {
+impl VisitedPeer {
     /// Connects again if the server closed connections during the others' turns.
     async fn revive(&mut self) -> Result<()> {
         for connection in &mut self.browser {
@@ -226,11 +226,11 @@ impl Loads {
 
 const COLUMNS: [&str; 8] = ["image", "peer", "loads", "avg", "p50", "p90", "p99", "p100"];
 
-fn tables(report: &mut Report, all: &[Visited], images: &Images) {
+fn tables(report: &mut Report, all: &[VisitedPeer], images: &Images) {
     for (title, loads) in [
         (
             "cold, each page for the first time, ms",
-            (|one: &Visited| &one.cold) as fn(&Visited) -> &Loads,
+            (|one: &VisitedPeer| &one.cold) as fn(&VisitedPeer) -> &Loads,
         ),
         ("warm, the same page again and again, ms", |one| &one.warm),
     ] {
@@ -254,7 +254,7 @@ fn tables(report: &mut Report, all: &[Visited], images: &Images) {
     }
 }
 
-fn row(image: &str, one: &Visited, latency: &Latency) -> Vec<String> {
+fn row(image: &str, one: &VisitedPeer, latency: &Latency) -> Vec<String> {
     let found = latency.percentiles();
     let figures = [found.avg, found.p50, found.p90, found.p99, found.p100].map(figure);
     let names = [
@@ -265,7 +265,7 @@ fn row(image: &str, one: &Visited, latency: &Latency) -> Vec<String> {
     names.into_iter().chain(figures).collect()
 }
 
-fn judge(report: &mut Report, all: &[Visited]) {
+fn judge(report: &mut Report, all: &[VisitedPeer]) {
     let warm = |name: &str| {
         let one = all.iter().find(|one| one.peer.name() == name)?;
         Some(one.warm.page.percentiles())

@@ -14,7 +14,7 @@ use crate::peers::cloud::{self, Cloud};
 use crate::peers::tidegate::Settings;
 use crate::players::chromium::Chromium;
 use crate::players::media::{self, Medium};
-use crate::players::{Played, mpv, vlc};
+use crate::players::{Playback, mpv, vlc};
 use crate::report::Report;
 use crate::wordpress::open_to_others;
 
@@ -214,7 +214,7 @@ impl Stage {
         medium: &Medium,
         url: &str,
         seconds: f64,
-    ) -> Result<Played> {
+    ) -> Result<Playback> {
         let dir = context.dir();
         match &self.player {
             Player::Chromium(chromium) => chromium.play(medium.tag, url, seconds).await,

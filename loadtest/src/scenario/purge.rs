@@ -15,7 +15,7 @@ use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::measure::median;
 use crate::peers::Peer;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 
@@ -43,7 +43,7 @@ const POLL: Duration = Duration::from_millis(5);
 const KINDS: [&str; 2] = ["soft", "hard"];
 
 /// The keys that a gateway knows.
-struct Known {
+struct KnownKeys {
     peer: Peer,
     bucket: EndlessBucket,
     keys: u64,
@@ -63,7 +63,7 @@ struct Times {
 /// If it could not be carried out, or a purge has not reached what it names.
 pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("purge");
-    let known = Known::start(context, &mut report).await?;
+    let known = KnownKeys::start(context, &mut report).await?;
     let mut times = vec![];
     for kind in KINDS {
         times.push(known.keys(kind).await?);
@@ -97,7 +97,7 @@ fn is_soft(mut names: Value, kind: &str) -> Value {
     names
 }
 
-impl Known {
+impl KnownKeys {
     /// Starts a gateway, and has it read every key once.
     async fn start(context: &Context, report: &mut Report) -> Result<Self> {
         let keys = context.count(1_000_000).max(AT_ONCE);
@@ -112,7 +112,7 @@ impl Known {
         let state = dir.join("state");
         let mut home = Home::new(dir, context.origin_behind(bucket.addr()), settings);
         home.state = Some(state);
-        let peer = home.start(Until::Listening).await?;
+        let peer = home.start(StartState::Listening).await?;
         report.peer("tidegate", peer.config());
         progress(format!("{keys} keys are read once"));
         let since = Instant::now();

@@ -15,7 +15,7 @@ use crate::peers::{Origin, Peer};
 use crate::reading::{Reading, in_parallel};
 use crate::report::terminal::figure;
 use crate::report::{Plot, Report, Target};
-use crate::tally::{Asked, Tally};
+use crate::tally::{RequestCounts, Tally};
 
 const KEY: &str = "ramp.bin";
 /// The number of connections that the profile `stream` may use.
@@ -137,7 +137,11 @@ async fn cold(context: &Context, origin: &Origin, pattern: Pattern) -> Result<Fl
 }
 
 /// Returns the MiB fetched, and the requests, for a client that leaves after 64 KiB of an open range.
-async fn probe(context: &Context, origin: &Origin, pattern: Pattern) -> Result<(f64, Asked)> {
+async fn probe(
+    context: &Context,
+    origin: &Origin,
+    pattern: Pattern,
+) -> Result<(f64, RequestCounts)> {
     let tally = Tally::start(origin.addr).await?;
     let behind = context.origin_behind(tally.addr());
     let peer = context.start("tidegate", &behind, Settings::STREAM).await?;

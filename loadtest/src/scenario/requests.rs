@@ -44,11 +44,11 @@ struct Play {
     steps: &'static [Step],
     /// The expected contents of the bucket afterwards.
     after: fn(u64) -> Vec<(String, Pattern)>,
-    targets: &'static [Most],
+    targets: &'static [RequestBound],
 }
 
 /// The most requests or bytes of one kind that Tidegate may need.
-struct Most {
+struct RequestBound {
     what: &'static str,
     of: fn(&Run) -> f64,
     most: f64,
@@ -57,7 +57,7 @@ struct Most {
     only: Option<Kind>,
 }
 
-impl Most {
+impl RequestBound {
     /// Returns a bound for this mount alone.
     const fn only_for(self, kind: Kind) -> Self {
         Self {
@@ -68,8 +68,8 @@ impl Most {
 }
 
 /// Returns a bound that holds on any machine: the run fails above it.
-const fn most(what: &'static str, of: fn(&Run) -> f64, most: f64) -> Most {
-    Most {
+const fn most(what: &'static str, of: fn(&Run) -> f64, most: f64) -> RequestBound {
+    RequestBound {
         what,
         of,
         most,
@@ -79,8 +79,8 @@ const fn most(what: &'static str, of: fn(&Run) -> f64, most: f64) -> Most {
 }
 
 /// Returns a bound that is not reached yet: the report only shows the miss.
-const fn aim(what: &'static str, of: fn(&Run) -> f64, most: f64) -> Most {
-    Most {
+const fn aim(what: &'static str, of: fn(&Run) -> f64, most: f64) -> RequestBound {
+    RequestBound {
         what,
         of,
         most,

@@ -10,7 +10,7 @@ use crate::report::{Report, Target};
 
 mod pages;
 mod regenerate;
-mod served;
+mod running_server;
 mod sites;
 mod uploads;
 

@@ -24,7 +24,7 @@ pub struct Volume {
 
 /// A file system on which all writes wait, until this is dropped.
 #[derive(Debug)]
-pub struct Frozen {
+pub struct FreezeGuard {
     mount: PathBuf,
 }
 
@@ -200,14 +200,14 @@ impl Volume {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn freeze(&self) -> Result<Frozen> {
+    pub fn freeze(&self) -> Result<FreezeGuard> {
         let mount = self.path();
         system("fsfreeze", &["--freeze", &text(&mount)?])?;
-        Ok(Frozen { mount })
+        Ok(FreezeGuard { mount })
     }
 }
 
-impl Drop for Frozen {
+impl Drop for FreezeGuard {
     fn drop(&mut self) {
         if let Ok(mount) = text(&self.mount) {
             complain(system("fsfreeze", &["--unfreeze", &mount]));

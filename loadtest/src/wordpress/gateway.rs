@@ -20,7 +20,7 @@ const PATIENT: [(&str, &str); 2] = [
 
 /// A gateway's public listener.
 #[derive(Debug)]
-pub enum Listens {
+pub enum PublicListener {
     /// A Unix socket.
     Unix(PathBuf),
     /// A TCP address.
@@ -30,7 +30,7 @@ pub enum Listens {
     Passed(UnixListener),
 }
 
-impl Listens {
+impl PublicListener {
     fn answers(&self) -> bool {
         match self {
             Self::Unix(path) => UnixStream::connect(path).is_ok(),
@@ -56,7 +56,7 @@ pub struct Gateway {
     program: PathBuf,
     dir: PathBuf,
     mount: Option<PathBuf>,
-    listens: Listens,
+    listens: PublicListener,
     server: Option<Server>,
 }
 
@@ -67,7 +67,13 @@ impl Gateway {
     /// # Errors
     /// If it does not start.
     pub fn start(program: &Path, home: &Home, toml: &str, mount: Option<PathBuf>) -> Result<Self> {
-        Self::start_on(program, home, toml, mount, Listens::Unix(home.socket()))
+        Self::start_on(
+            program,
+            home,
+            toml,
+            mount,
+            PublicListener::Unix(home.socket()),
+        )
     }
 
     /// Does the same with another listener.
@@ -79,7 +85,7 @@ impl Gateway {
         home: &Home,
         toml: &str,
         mount: Option<PathBuf>,
-        listens: Listens,
+        listens: PublicListener,
     ) -> Result<Self> {
         fs::write(home.dir.join("tidegate.toml"), toml)?;
         let mut gateway = Self {

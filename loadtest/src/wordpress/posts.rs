@@ -9,7 +9,7 @@ use super::{Browser, Site};
 
 /// Published posts.
 #[derive(Debug, Clone, Default)]
-pub struct Published {
+pub struct PublishedPosts {
     /// Their numbers.
     pub posts: Vec<u64>,
     /// The number of files that were written below uploads for them.
@@ -59,7 +59,7 @@ impl Browser {
     ///
     /// # Errors
     /// If WordPress refuses one.
-    pub fn publish(&self, title: &str, images: &[PathBuf]) -> Result<Published> {
+    pub fn publish(&self, title: &str, images: &[PathBuf]) -> Result<PublishedPosts> {
         let (mut content, mut files) = (String::new(), 0);
         for image in images {
             let suffix = image.extension().context("a suffix")?.to_string_lossy();
@@ -75,7 +75,7 @@ impl Browser {
         }
         let post = json!({ "title": title, "content": content, "status": "publish" });
         let said = self.rest("POST", "/wp/v2/posts", Some(post))?;
-        Ok(Published {
+        Ok(PublishedPosts {
             posts: vec![said["id"].as_u64().context("a number")?],
             files,
         })
@@ -87,7 +87,7 @@ impl Site {
     ///
     /// # Errors
     /// If PHP fails.
-    pub fn publish_again(&self, post: u64, count: u64) -> Result<Published> {
+    pub fn publish_again(&self, post: u64, count: u64) -> Result<PublishedPosts> {
         let block = BLOCK.replace('\n', "\\n").replace('"', "\\\"");
         let said = self.php(&format!(
             "$post = {post};\n$count = {count};\n$block = \"{block}\";\n{AGAIN}"
@@ -99,6 +99,6 @@ impl Site {
         let mut posts = numbers.with_context(|| said.clone())?;
         let files = posts.pop().context("no number of files")?;
         ensure!(posts.len() as u64 == count, "published: {said}");
-        Ok(Published { posts, files })
+        Ok(PublishedPosts { posts, files })
     }
 }

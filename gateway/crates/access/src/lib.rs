@@ -31,7 +31,7 @@ pub use tokens::NamedToken;
 use clients::Clients;
 use jwt::{Jwt, JwtFinding, TokenUse};
 use networks::Networks;
-use signed::{DecodedPath, Signed};
+use signed::{DecodedPath, SignedLinks};
 use tokens::Tokens;
 
 /// The rules of an access, from which [`Access::new`] makes one.
@@ -62,7 +62,7 @@ pub struct Access {
     networks: Networks,
     tokens: Tokens,
     clients: Clients,
-    signed: Signed,
+    signed: SignedLinks,
     jwt: Option<Box<Jwt>>,
     auth_request: bool,
     referers: Option<Referers>,
@@ -209,7 +209,7 @@ impl Access {
             networks: Networks::new(rules.networks),
             tokens: Tokens::new(rules.tokens),
             clients: Clients::new(rules.clients),
-            signed: Signed::new(rules.keys, rules.skew),
+            signed: SignedLinks::new(rules.keys, rules.skew),
             jwt: rules.jwt.map(|jwt| Box::new(Jwt::new(jwt))),
             auth_request: rules.auth_request,
             referers: rules.referers,

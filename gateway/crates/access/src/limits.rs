@@ -17,7 +17,7 @@ mod table;
 
 use bytes::ByteLimit;
 use places::PlaceTable;
-pub use places::UnderWay;
+pub use places::RequestPermit;
 use requests::RequestLimit;
 
 /// The longest time in which a whole burst may come again.
@@ -25,7 +25,7 @@ const MAX_BURST_TIME: Duration = Duration::from_secs(365 * 86_400);
 
 /// The clients that share one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Per {
+pub enum LimitScope {
     /// Those of one IPv4 address, or of one IPv6 network of 64 bits.
     #[default]
     Address,
@@ -73,7 +73,7 @@ pub struct LimitRules {
     /// The requests that may be under way at once.
     pub connections: Option<NonZeroU32>,
     /// The clients that share a limit.
-    pub per: Per,
+    pub per: LimitScope,
 }
 
 /// The clients that share one count, and their hash: it is computed once a request, and serves all tables.
@@ -132,7 +132,7 @@ impl Sharer {
 
 /// A limit that a request has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limited {
+pub enum ReachedLimit {
     /// Too many requests came.
     Requests {
         /// The time after which the next one is admitted.
@@ -142,7 +142,7 @@ pub enum Limited {
     Connections,
 }
 
-impl Limited {
+impl ReachedLimit {
     /// The names of all limits that refuse, in metrics.
     pub const NAMES: [&'static str; 2] = ["requests", "connections"];
 
@@ -165,7 +165,7 @@ impl Limited {
 /// The compiled limits, and their counts so far. All routes that name them share them.
 #[derive(Debug)]
 pub struct Limits {
-    per: Per,
+    per: LimitScope,
     requests: Option<RequestLimit>,
     bytes: Option<ByteLimit>,
     connections: Option<NonZeroU32>,
@@ -177,7 +177,7 @@ impl Limits {
     /// Compiles the rules.
     #[must_use]
     pub fn new(rules: LimitRules) -> Self {
-        let shared = rules.per == Per::Route;
+        let shared = rules.per == LimitScope::Route;
         let requests = rules.requests;
         Self {
             per: rules.per,
@@ -192,16 +192,16 @@ impl Limits {
     /// Returns whether the limits are looked at after the access, because they count by its keys.
     #[must_use]
     pub fn counts_by_key(&self) -> bool {
-        self.per == Per::Key
+        self.per == LimitScope::Key
     }
 
     /// Returns the clients that share the limits with a request of `client`, which the key or token `name` admitted.
     #[must_use]
     pub fn key(&self, client: Client, name: Option<&str>) -> LimitKey {
         let sharer = match (self.per, name) {
-            (Per::Route, _) => Sharer::All,
-            (Per::Key, Some(name)) => Sharer::Name(self.hasher.hash_one(name)),
-            (Per::Key, None) | (Per::Address, _) => Sharer::Client(client),
+            (LimitScope::Route, _) => Sharer::All,
+            (LimitScope::Key, Some(name)) => Sharer::Name(self.hasher.hash_one(name)),
+            (LimitScope::Key, None) | (LimitScope::Address, _) => Sharer::Client(client),
         };
         let hash = self.hasher.hash_one(sharer.numbers());
         LimitKey { sharer, hash }
@@ -211,15 +211,23 @@ impl Limits {
     ///
     /// # Errors
     /// The limit that it has reached; it is then not counted by the rate of requests.
-    pub fn enter(&self, key: LimitKey, now: Duration) -> Result<Option<UnderWay>, Limited> {
+    pub fn enter(
+        &self,
+        key: LimitKey,
+        now: Duration,
+    ) -> Result<Option<RequestPermit>, ReachedLimit> {
         let place = match self.connections {
             None => None,
-            Some(most) => Some(self.places.take(key, most).ok_or(Limited::Connections)?),
+            Some(most) => Some(
+                self.places
+                    .take(key, most)
+                    .ok_or(ReachedLimit::Connections)?,
+            ),
         };
         if let Some(requests) = &self.requests {
             requests
                 .check(key, now)
-                .map_err(|retry_after| Limited::Requests { retry_after })?;
+                .map_err(|retry_after| ReachedLimit::Requests { retry_after })?;
         }
         Ok(place)
     }

@@ -16,8 +16,8 @@ mod sigv4;
 
 use crate::memo::Memo;
 pub use prefix::without_signature;
-pub(crate) use prefix::{DecodedPath, Shown};
-use recall::{Recalled, Remembered};
+pub(crate) use prefix::{DecodedPath, PresentedPrefix};
+use recall::{RecalledLink, VerifiedLink};
 
 /// The fewest bytes of a key's secret.
 pub const MIN_SECRET: usize = 16;
@@ -147,14 +147,14 @@ impl Span {
 
 /// The keys of an access, and the links that it has verified.
 #[derive(Debug)]
-pub(crate) struct Signed {
+pub(crate) struct SignedLinks {
     keys: Vec<SigningKey>,
     /// In seconds.
     skew: u64,
-    memo: Memo<Remembered>,
+    memo: Memo<VerifiedLink>,
 }
 
-impl Signed {
+impl SignedLinks {
     pub(crate) fn new(keys: Vec<SigningKey>, skew: Duration) -> Self {
         Self {
             memo: Memo::new(!keys.is_empty()),
@@ -172,7 +172,7 @@ impl Signed {
         &self,
         request: &Request<'r>,
         now: Timestamp,
-    ) -> (Option<Shown<'r>>, &'r str) {
+    ) -> (Option<PresentedPrefix<'r>>, &'r str) {
         let Some((raw, rest)) = prefix::first_segment(request.below) else {
             return (None, request.below);
         };
@@ -181,9 +181,9 @@ impl Signed {
             .memo
             .recall(raw.as_bytes(), |known| known.admits_by_segment(path, now));
         match recalled.flatten() {
-            Some(key) => (Some(Shown::Admitted(key)), rest),
+            Some(key) => (Some(PresentedPrefix::Admitted(key)), rest),
             None => match prefix::read_segment(raw) {
-                Some(text) => (Some(Shown::Text { raw, text }), rest),
+                Some(text) => (Some(PresentedPrefix::Text { raw, text }), rest),
                 None => (None, request.below),
             },
         }
@@ -194,7 +194,7 @@ impl Signed {
     pub(crate) fn check(
         &self,
         request: &Request<'_>,
-        (segment, below): (Option<Shown<'_>>, &str),
+        (segment, below): (Option<PresentedPrefix<'_>>, &str),
         now: Timestamp,
     ) -> Finding<'_> {
         if self.is_empty() {
@@ -204,15 +204,15 @@ impl Signed {
         // A presigned URL signs all of its path. It opens nothing behind a segment that is taken off.
         let is_whole = below.len() == request.below.len();
         let recalled = request.query.and_then(|query| {
-            let judge = |known: &Remembered| known.admits_by_query(request, path, now);
+            let judge = |known: &VerifiedLink| known.admits_by_query(request, path, now);
             self.memo.recall(query.as_bytes(), judge).flatten()
         });
         let (mut best, by_query) = match recalled {
-            Some(Recalled::Url(key)) if is_whole => return self.admits(key),
+            Some(RecalledLink::Url(key)) if is_whole => return self.admits(key),
             // It was no presigned URL when it was verified.
-            Some(Recalled::Prefix(key)) => (Finding::Absent, Some(key)),
+            Some(RecalledLink::Prefix(key)) => (Finding::Absent, Some(key)),
             None if is_whole => (self.check_presigned(request, now), None),
-            Some(Recalled::Url(_)) | None => (Finding::Absent, None),
+            Some(RecalledLink::Url(_)) | None => (Finding::Absent, None),
         };
         if matches!(best, Finding::Admits(_)) {
             return best;
@@ -247,17 +247,22 @@ impl Signed {
             return Finding::Refuses(reason);
         }
         if verified.signs_host_alone {
-            let learned = Remembered::url(request, (verified.key, verified.span));
+            let learned = VerifiedLink::url(request, (verified.key, verified.span));
             self.memo.remember(query.as_bytes(), proof, learned);
         }
         self.admits(verified.key)
     }
 
-    fn check_prefix(&self, shown: Shown<'_>, path: DecodedPath<'_>, now: Timestamp) -> Finding<'_> {
+    fn check_prefix(
+        &self,
+        shown: PresentedPrefix<'_>,
+        path: DecodedPath<'_>,
+        now: Timestamp,
+    ) -> Finding<'_> {
         let (raw, text) = match shown {
-            Shown::Admitted(key) => return self.admits(key),
-            Shown::Cookie(raw) => (raw, None),
-            Shown::Text { raw, text } => (raw, Some(text)),
+            PresentedPrefix::Admitted(key) => return self.admits(key),
+            PresentedPrefix::Cookie(raw) => (raw, None),
+            PresentedPrefix::Text { raw, text } => (raw, Some(text)),
         };
         let known = self
             .memo
@@ -277,7 +282,7 @@ impl Signed {
             Err(reason) => Finding::Refuses(reason),
             Ok(verified) => {
                 let key = verified.key;
-                if let Some((proof, learned)) = Remembered::prefix((raw, &text), verified) {
+                if let Some((proof, learned)) = VerifiedLink::prefix((raw, &text), verified) {
                     self.memo.remember(raw.as_bytes(), proof, learned);
                 }
                 self.admits(key)

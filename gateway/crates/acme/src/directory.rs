@@ -20,7 +20,7 @@ use crate::failure::{Failure, FailureKind, Step};
 use crate::files::{ACCOUNT, Files};
 use crate::transport::Transport;
 use tidegate_outbound::Client;
-use tidegate_tls::{Answered, Challenges};
+use tidegate_tls::{ChallengeAnswer, Challenges};
 
 /// The looks at an order: after 250 ms, then after twice that, and so on.
 const POLLING: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
@@ -222,7 +222,7 @@ async fn answer(
     order: &mut Order,
     name: &str,
     challenges: &Arc<Challenges>,
-) -> Result<Vec<Answered>, Failure> {
+) -> Result<Vec<ChallengeAnswer>, Failure> {
     let mut answered = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::AcmeSettings;
-use tidegate_tls::{Issued, TlsError};
+use tidegate_tls::{IssuedCertificate, TlsError};
 
 /// The longest file that is read.
 const MAX_FILE: u64 = 1 << 20;
@@ -74,12 +74,12 @@ impl Files {
     ///
     /// # Errors
     /// The disk does not tell whether there is one.
-    pub(crate) fn read_issued(&self, name: &str) -> io::Result<Option<Issued>> {
+    pub(crate) fn read_issued(&self, name: &str) -> io::Result<Option<IssuedCertificate>> {
         let is_none = |error: &io::Error| {
             let kind = error.kind();
             kind == io::ErrorKind::NotFound || kind == io::ErrorKind::FileTooLarge
         };
-        match Issued::read(&self.certificate(name)) {
+        match IssuedCertificate::read(&self.certificate(name)) {
             Err(TlsError::File { error, .. }) if !is_none(&error) => Err(error),
             read => Ok(read.ok()),
         }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use tidegate_plan::retry::Backoff;
-use tidegate_tls::Issued;
+use tidegate_tls::IssuedCertificate;
 
 /// The times between attempts that fail. Let's Encrypt allows five failed validations of a name in an hour; at most four
 /// attempts fall into the first one.
@@ -19,26 +19,26 @@ const LIMITED_DELAY: Duration = Duration::from_secs(3600);
 const MAX_ASKED_DELAY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Returns when a certificate is renewed: at two thirds of its lifetime. `None`: it has no lifetime.
-pub(crate) fn renewal(issued: &Issued) -> Option<SystemTime> {
+pub(crate) fn renewal(issued: &IssuedCertificate) -> Option<SystemTime> {
     let (begin, _) = span(issued)?;
     Some(begin + longest_wait(issued)?)
 }
 
 /// Returns the longest time from now to the renewal of a certificate that has begun, whatever the clock says.
-pub(crate) fn longest_wait(issued: &Issued) -> Option<Duration> {
+pub(crate) fn longest_wait(issued: &IssuedCertificate) -> Option<Duration> {
     let (_, lifetime) = span(issued)?;
     Some(lifetime * 2 / 3)
 }
 
 /// Returns when a certificate that was issued at `now` is renewed: no earlier than after a tenth of its lifetime, however
 /// wrong the clock is.
-pub(crate) fn next_renewal(issued: &Issued, now: SystemTime) -> Option<SystemTime> {
+pub(crate) fn next_renewal(issued: &IssuedCertificate, now: SystemTime) -> Option<SystemTime> {
     let (_, lifetime) = span(issued)?;
     Some(renewal(issued)?.max(now + lifetime / 10))
 }
 
 /// Returns when a certificate begins, and for how long it holds.
-fn span(issued: &Issued) -> Option<(SystemTime, Duration)> {
+fn span(issued: &IssuedCertificate) -> Option<(SystemTime, Duration)> {
     let begin = u64::try_from(issued.begin).ok()?;
     let lifetime = u64::try_from(issued.end.checked_sub(issued.begin)?).ok()?;
     let begin = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(begin))?;
@@ -76,8 +76,8 @@ mod tests {
 
     const DAY: u64 = 24 * 3600;
 
-    fn issued(begin: i64, end: i64) -> Issued {
-        Issued {
+    fn issued(begin: i64, end: i64) -> IssuedCertificate {
+        IssuedCertificate {
             names: vec![],
             begin,
             end,

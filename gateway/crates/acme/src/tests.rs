@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use rcgen::{CertificateParams, KeyPair};
 use tempfile::TempDir;
 use tidegate_telemetry::locks::Recover as _;
-use tidegate_tls::{Challenges, Prepared, TlsSettings};
+use tidegate_tls::{Challenges, PreparedCertificates, TlsSettings};
 use time::OffsetDateTime;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -111,7 +111,8 @@ impl World {
             certificates: settings(&folder, "a").certificates(),
             client_ca: None,
         };
-        let prepared = Prepared::read(settings, &Arc::default()).expect("nothing to read");
+        let prepared =
+            PreparedCertificates::read(settings, &Arc::default()).expect("nothing to read");
         Self {
             folder,
             directory: Arc::new(FakeDirectory {

@@ -18,7 +18,7 @@ use crate::schedule::{
 };
 use crate::{Clock, PreparedAcme};
 use tidegate_telemetry::random::draw;
-use tidegate_tls::{Issued, Tls};
+use tidegate_tls::{IssuedCertificate, Tls};
 
 /// The time of one order, with all its requests and waits.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -33,7 +33,7 @@ const MAX_SLEEP: Duration = Duration::from_secs(3600);
 const END_OF_DATES: Duration = Duration::from_secs(253_402_300_800);
 
 /// The settings that were put in force last.
-type Latest = watch::Receiver<Option<PreparedAcme>>;
+type SettingsReceiver = watch::Receiver<Option<PreparedAcme>>;
 
 /// The parts of the task.
 pub(crate) struct Worker {
@@ -80,7 +80,7 @@ impl Entry {
 
 impl Worker {
     /// Keeps the certificates of the settings in force, until their sender is gone.
-    pub(crate) async fn run(self, mut settings: Latest) {
+    pub(crate) async fn run(self, mut settings: SettingsReceiver) {
         let mut is_first = true;
         loop {
             let present = settings.borrow_and_update().clone();
@@ -103,7 +103,7 @@ impl Worker {
     }
 
     /// Orders each certificate when its time has come. It does not end by itself.
-    async fn keep(&self, present: &PreparedAcme, latest: &Latest, counts_failures: bool) {
+    async fn keep(&self, present: &PreparedAcme, latest: &SettingsReceiver, counts_failures: bool) {
         let files = Files::new(&present.settings);
         let mut entries = Vec::new();
         for name in &present.settings.names {
@@ -203,7 +203,7 @@ impl Worker {
         files: &Files,
         entry: &Entry,
         delay: Duration,
-    ) -> Result<(Issued, SystemTime), Failure> {
+    ) -> Result<(IssuedCertificate, SystemTime), Failure> {
         let name = &*entry.name;
         // First the note of a failure: a process that dies in an order does not begin with another one, and what cannot be
         // written is not ordered.
@@ -214,7 +214,7 @@ impl Worker {
         let issue = directory.issue(name, &challenges);
         let pem = timeout(ORDER_TIMEOUT, issue).await;
         let pem = pem.map_err(|_| Failure::new("the order took too long"))??;
-        let issued = Issued::parse(&files.certificate(name), pem.as_bytes());
+        let issued = IssuedCertificate::parse(&files.certificate(name), pem.as_bytes());
         let issued = issued.map_err(Failure::new)?;
         if !is_for(&issued, name) {
             return Err(Failure::new("the certificate is for another name"));
@@ -240,7 +240,7 @@ impl Worker {
 }
 
 /// Returns the directory that the next order asks: the latest one of the same settings, whose authorities were read last.
-fn directory(present: &PreparedAcme, latest: &Latest) -> Arc<dyn Directory> {
+fn directory(present: &PreparedAcme, latest: &SettingsReceiver) -> Arc<dyn Directory> {
     let latest = latest.borrow();
     let same = latest
         .as_ref()
@@ -286,11 +286,11 @@ async fn write_failures(files: &Files, name: &str, failures: Failures) -> Result
     written.map_err(Failure::new)?.map_err(failed)
 }
 
-fn is_for(issued: &Issued, name: &str) -> bool {
+fn is_for(issued: &IssuedCertificate, name: &str) -> bool {
     issued.names.iter().any(|one| one == name)
 }
 
-fn end_of(issued: &Issued) -> Option<SystemTime> {
+fn end_of(issued: &IssuedCertificate) -> Option<SystemTime> {
     let end = u64::try_from(issued.end).ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(end))
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use futures_core::future::BoxFuture;
 use futures_util::future::join_all;
 
-use super::place::{Below, Locate, Place, PlaceError};
+use super::place::{Locate, LocatedPrefix, Place, PlaceError};
 use super::purge::PurgeTarget;
-use super::{Control, Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
+use super::{Control, Purge, PurgeError, PurgeExtent, PurgeResult, ResolvedPurge};
 use tidegate_engine::{Engine, Scope};
 use tidegate_write::Stage;
 use tidegate_write::Writers;
@@ -44,7 +44,7 @@ impl EngineControl {
         pending.filter(|one| one.stage == Stage::Refused).count()
     }
 
-    async fn purge_all(&self, resolved: &ResolvedPurge) -> Result<Purged, PurgeError> {
+    async fn purge_all(&self, resolved: &ResolvedPurge) -> Result<PurgeResult, PurgeError> {
         // In parallel: each takes effect in memory at once, and all wait for the disk together.
         let kind = resolved.purge.kind;
         let purges = resolved.targets.iter().map(|(source, target)| async move {
@@ -60,7 +60,7 @@ impl EngineControl {
             Scope::Prefix(prefix) => prefix.to_string(),
             Scope::Tag(tag) => tag.to_string(),
         };
-        Ok(Purged {
+        Ok(PurgeResult {
             known: known.iter().filter(|known| **known).count(),
             names: resolved.targets.iter().map(name).collect(),
         })
@@ -109,7 +109,7 @@ impl EngineControl {
 }
 
 /// Leaves one place in each bucket.
-fn one_a_bucket(mut all: Vec<Below>) -> impl Iterator<Item = Below> {
+fn one_a_bucket(mut all: Vec<LocatedPrefix>) -> impl Iterator<Item = LocatedPrefix> {
     let mut seen = BTreeSet::new();
     all.retain(|below| seen.insert(below.source.origin.id()));
     all.into_iter()
@@ -152,7 +152,10 @@ impl Control for EngineControl {
         })
     }
 
-    fn purge<'a>(&'a self, purge: &'a ResolvedPurge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
+    fn purge<'a>(
+        &'a self,
+        purge: &'a ResolvedPurge,
+    ) -> BoxFuture<'a, Result<PurgeResult, PurgeError>> {
         Box::pin(self.purge_all(purge))
     }
 }

@@ -71,7 +71,7 @@ pub use ask::read_body;
 pub use control::EngineControl;
 pub use listen::control::{AdminControl, AdminListeners, serve_controlled};
 pub use listen::hosts;
-pub use purge::{Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
+pub use purge::{Purge, PurgeError, PurgeExtent, PurgeResult, ResolvedPurge};
 pub use warm::WarmRequest;
 
 /// `/readyz` answers within this time, whatever the check waits for: half of the 10 s that many load balancers wait for
@@ -102,7 +102,10 @@ pub trait Control: Send + Sync + 'static {
     ///
     /// # Errors
     /// It could not be made durable.
-    fn purge<'a>(&'a self, purge: &'a ResolvedPurge) -> BoxFuture<'a, Result<Purged, PurgeError>>;
+    fn purge<'a>(
+        &'a self,
+        purge: &'a ResolvedPurge,
+    ) -> BoxFuture<'a, Result<PurgeResult, PurgeError>>;
 }
 
 /// The state that the endpoints need.

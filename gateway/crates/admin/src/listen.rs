@@ -20,8 +20,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use slots::{GaveWay, Slot, Slots};
-use tidegate_socket::{Accepted, Listener};
+use slots::{LateRequest, Slot, Slots};
+use tidegate_socket::{AcceptedConnection, Listener};
 
 pub(crate) mod control;
 pub mod hosts;
@@ -65,7 +65,10 @@ pub(crate) async fn serve(listener: Arc<Listener>, router: Router, stop: Cancell
 }
 
 /// Accepts a connection, and finds a slot for it.
-async fn accept(listener: &Listener, slots: &Arc<Slots>) -> io::Result<(Accepted, Arc<Slot>)> {
+async fn accept(
+    listener: &Listener,
+    slots: &Arc<Slots>,
+) -> io::Result<(AcceptedConnection, Arc<Slot>)> {
     let accepted = listener.accept().await?;
     Ok((accepted, slots.take().await))
 }
@@ -75,7 +78,7 @@ async fn answer(
     router: TowerToHyperService<Router>,
     slot: Arc<Slot>,
     request: Request<Incoming>,
-) -> Result<Response, GaveWay> {
+) -> Result<Response, LateRequest> {
     let guard = slot.begin_answer()?;
     let Ok(answer) = router.call(request).await;
     Ok(answer.map(|body| {
@@ -94,7 +97,7 @@ struct Server {
 }
 
 impl Server {
-    fn spawn(&self, accepted: Accepted, slot: Arc<Slot>) {
+    fn spawn(&self, accepted: AcceptedConnection, slot: Arc<Slot>) {
         let stop = self.stop.clone();
         let router = TowerToHyperService::new(self.router.clone());
         self.tasks.spawn(async move {

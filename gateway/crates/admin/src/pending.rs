@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::Admin;
 use super::ask;
-use super::place::Located;
-use tidegate_write::Pending;
+use super::place::LocatedObject;
+use tidegate_write::PendingWrite;
 
 /// Answers `GET /pending`.
 pub(super) async fn list(State(admin): State<Admin>) -> Response {
@@ -37,10 +37,10 @@ pub(super) async fn list(State(admin): State<Admin>) -> Response {
 }
 
 /// Returns the pending state of one object; `null` if nothing of it is pending.
-pub(super) fn of(admin: &Admin, object: &Located) -> Value {
+pub(super) fn of(admin: &Admin, object: &LocatedObject) -> Value {
     let id = object.source.object(&object.key);
     let pending = admin.writers.iter().flat_map(|writers| writers.pending());
-    let found: Option<Pending> = pending.into_iter().find(|one| one.id == id);
+    let found: Option<PendingWrite> = pending.into_iter().find(|one| one.id == id);
     found.map_or(Value::Null, |one| {
         json!({
             "size": one.size,

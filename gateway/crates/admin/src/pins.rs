@@ -17,7 +17,7 @@ use serde_json::json;
 use super::Admin;
 use super::ask::{self, Refusal};
 use super::cache::size;
-use super::place::{self, Below, Place};
+use super::place::{self, LocatedPrefix, Place};
 
 /// The pins, as the operator sees them. Changes are durable when they return.
 pub trait Pins: Send + Sync + 'static {
@@ -30,7 +30,7 @@ pub trait Pins: Send + Sync + 'static {
     /// If they cannot be kept.
     fn pin<'a>(
         &'a self,
-        below: &'a Below,
+        below: &'a LocatedPrefix,
         limit: u64,
     ) -> BoxFuture<'a, Result<Option<String>, PinError>>;
 
@@ -38,7 +38,7 @@ pub trait Pins: Send + Sync + 'static {
     ///
     /// # Errors
     /// If there is no such pin, or the removal is not durable.
-    fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>>;
+    fn unpin<'a>(&'a self, below: &'a LocatedPrefix) -> BoxFuture<'a, Result<(), PinError>>;
 }
 
 /// One pin. Sizes are in bytes.
@@ -106,9 +106,9 @@ impl Admin {
     ///
     /// # Errors
     /// Those of [`Pins::pin`].
-    pub async fn pin(&self, below: &Below, limit: u64) -> Result<Option<String>, PinError> {
+    pub async fn pin(&self, below: &LocatedPrefix, limit: u64) -> Result<Option<String>, PinError> {
         let note = self.pins.pin(below, limit).await?;
-        let Below { origin, prefix, .. } = below;
+        let LocatedPrefix { origin, prefix, .. } = below;
         tracing::info!(%origin, ?prefix, limit, "pinned");
         Ok(note)
     }
@@ -117,9 +117,9 @@ impl Admin {
     ///
     /// # Errors
     /// Those of [`Pins::unpin`].
-    pub async fn unpin(&self, below: &Below) -> Result<(), PinError> {
+    pub async fn unpin(&self, below: &LocatedPrefix) -> Result<(), PinError> {
         self.pins.unpin(below).await?;
-        let Below { origin, prefix, .. } = below;
+        let LocatedPrefix { origin, prefix, .. } = below;
         tracing::info!(%origin, ?prefix, "unpinned");
         Ok(())
     }
@@ -142,7 +142,7 @@ pub(super) async fn pin(State(admin): State<Admin>, request: Request) -> Respons
     let limit = wanted.limit;
     match admin.pin(&below, limit).await {
         Ok(note) => {
-            let Below { origin, prefix, .. } = &below;
+            let LocatedPrefix { origin, prefix, .. } = &below;
             let pinned = json!({ "origin": origin, "prefix": prefix, "limit": limit });
             ask::json(&json!({ "pinned": pinned, "note": note }))
         }
@@ -163,7 +163,7 @@ pub(super) async fn unpin(State(admin): State<Admin>, RawQuery(query): RawQuery)
     };
     match admin.unpin(&below).await {
         Ok(()) => {
-            let Below { origin, prefix, .. } = &below;
+            let LocatedPrefix { origin, prefix, .. } = &below;
             ask::json(&json!({ "unpinned": { "origin": origin, "prefix": prefix } }))
         }
         Err(error) => error.into_response(),

@@ -20,7 +20,7 @@ pub struct Place {
 
 /// An object that a path names.
 #[derive(Debug, Clone)]
-pub struct Located {
+pub struct LocatedObject {
     /// The host of the route, if it names one.
     pub host: Option<String>,
     /// The name of the origin.
@@ -35,7 +35,7 @@ pub struct Located {
 
 /// The objects below a path.
 #[derive(Debug, Clone)]
-pub struct Below {
+pub struct LocatedPrefix {
     /// The name of the origin.
     pub origin: String,
     /// The origin, and the profile of its objects.
@@ -81,28 +81,28 @@ pub trait Locate: Send + Sync + 'static {
     ///
     /// # Errors
     /// If it leads nowhere.
-    fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError>;
+    fn objects(&self, place: &Place) -> Result<Vec<LocatedObject>, PlaceError>;
 
     /// Returns the one prefix in one bucket that lies below this path. Routes further below are not in it.
     ///
     /// # Errors
     /// If it leads nowhere, or to several prefixes.
-    fn below(&self, place: &Place) -> Result<Below, PlaceError>;
+    fn below(&self, place: &Place) -> Result<LocatedPrefix, PlaceError>;
 
     /// Returns all prefixes that requests can reach whose paths begin with this one, character by character: for the
     /// named host, else for each.
     ///
     /// # Errors
     /// If it leads nowhere.
-    fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError>;
+    fn beginning(&self, place: &Place) -> Result<Vec<LocatedPrefix>, PlaceError>;
 
     /// Returns the path, percent-encoded, by which a request gets the object of this key through that route; `None` if
     /// no request can, because it has no path or another route has it.
-    fn path(&self, below: &Below, key: &str) -> Option<String>;
+    fn path(&self, below: &LocatedPrefix, key: &str) -> Option<String>;
 
     /// Returns the path of the folder of this prefix, which ends with `/`, below that route; `None` if it has no path. An
     /// index makes no difference: it is an object in the folder.
-    fn folder_path(&self, below: &Below, prefix: &str) -> Option<FolderPath>;
+    fn folder_path(&self, below: &LocatedPrefix, prefix: &str) -> Option<FolderPath>;
 
     /// Returns the name of an origin.
     fn origin(&self, id: tidegate_plan::OriginId) -> Option<String>;

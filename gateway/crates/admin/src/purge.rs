@@ -82,7 +82,7 @@ pub struct ResolvedPurge {
 
 /// The result of a purge.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Purged {
+pub struct PurgeResult {
     /// The keys, prefixes and tags in buckets.
     pub names: Vec<String>,
     /// The number of keys of which anything was known: a version, that they are missing, or a name on a mount.
@@ -123,7 +123,7 @@ pub enum PurgeRequests {
 /// One purge, as JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct One {
+struct PurgeItem {
     path: String,
     #[serde(default)]
     prefix: bool,
@@ -150,7 +150,7 @@ struct Batch {
     soft: bool,
 }
 
-impl One {
+impl PurgeItem {
     fn purge(self) -> Result<Purge, String> {
         Ok(Purge {
             extent: extent(self.path, self.prefix)?,
@@ -273,7 +273,7 @@ impl Admin {
     ///
     /// # Errors
     /// Those of [`Control::resolve`](super::Control::resolve) and [`Control::purge`](super::Control::purge).
-    pub async fn purge(&self, purge: &Purge) -> Result<Purged, PurgeError> {
+    pub async fn purge(&self, purge: &Purge) -> Result<PurgeResult, PurgeError> {
         let resolved = self.control.resolve(purge)?;
         let purged = self.control.purge(&resolved).await?;
         tracing::info!(extent = ?purge.extent, kind = ?purge.kind, "purged");
@@ -323,7 +323,7 @@ pub fn from_json(body: &[u8]) -> Result<PurgeRequests, String> {
         let batch: Batch = serde_json::from_slice(body).map_err(wrong)?;
         return batch.purges().map(PurgeRequests::Many);
     }
-    let one: One = serde_json::from_slice(body).map_err(wrong)?;
+    let one: PurgeItem = serde_json::from_slice(body).map_err(wrong)?;
     one.purge().map(PurgeRequests::One)
 }
 
@@ -334,7 +334,7 @@ fn from_query(query: &str) -> Result<Purge, String> {
         Some("true") => Ok(true),
         Some(_) => Err(format!("{name} is true or false")),
     };
-    let one = One {
+    let one = PurgeItem {
         path: path.ok_or("path is missing")?.to_owned(),
         prefix: flag("prefix", prefix)?,
         host: host.map(ask::host).transpose()?,

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::Admin;
 use super::ask;
 use super::pending;
-use super::place::{self, Located};
+use super::place::{self, LocatedObject};
 use tidegate_engine::Stat;
-use tidegate_engine::stat::Present;
+use tidegate_engine::stat::VersionStat;
 
 /// Answers `GET /stat`.
 pub(super) async fn stat(State(admin): State<Admin>, RawQuery(query): RawQuery) -> Response {
@@ -35,7 +35,7 @@ pub(super) async fn stat(State(admin): State<Admin>, RawQuery(query): RawQuery) 
     ask::json(&json!({ "objects": objects }))
 }
 
-fn shown(admin: &Admin, object: &Located, stat: Option<Stat>) -> Value {
+fn shown(admin: &Admin, object: &LocatedObject, stat: Option<Stat>) -> Value {
     let mut value = json!({
         "key": object.key.as_str(),
         "origin": object.origin,
@@ -59,7 +59,7 @@ fn shown(admin: &Admin, object: &Located, stat: Option<Stat>) -> Value {
     value
 }
 
-fn of_version(present: &Present) -> Value {
+fn of_version(present: &VersionStat) -> Value {
     let version = &present.version;
     let modified = version
         .last_modified

@@ -31,7 +31,7 @@ use super::ask::{self, Refusal};
 use super::cache::some_size;
 use super::place::{self, Place};
 use tidegate_engine::Error;
-use tidegate_engine::warm::{Warmed, Warmer};
+use tidegate_engine::warm::{WarmResult, Warmer};
 
 /// The longest body: a thousand of the longest paths.
 pub(super) const MAX_BODY: usize = 4 << 20;
@@ -173,9 +173,9 @@ async fn read(request: Request) -> Result<WarmRequest, Refusal> {
     WarmRequest::from_json(&body).map_err(|why| (StatusCode::BAD_REQUEST, why))
 }
 
-type Tell = mpsc::Sender<Bytes>;
+type ProgressSender = mpsc::Sender<Bytes>;
 
-async fn carry_out(admin: &Admin, wanted: WarmRequest, tell: &Tell) {
+async fn carry_out(admin: &Admin, wanted: WarmRequest, tell: &ProgressSender) {
     let warmer = Warmer::new(admin.engine.clone(), wanted.rate);
     let at_a_time = wanted.concurrency.unwrap_or(DEFAULT_CONCURRENCY);
     let places = wanted.paths.into_iter().map(|path| Place {
@@ -188,7 +188,7 @@ async fn carry_out(admin: &Admin, wanted: WarmRequest, tell: &Tell) {
 }
 
 /// Warms the objects that a path leads to, and reports the result.
-async fn one(admin: &Admin, warmer: &Warmer, place: Place, tell: &Tell) {
+async fn one(admin: &Admin, warmer: &Warmer, place: Place, tell: &ProgressSender) {
     let mut said = json!({ "path": place.path, "done": true });
     let more = match admin.locate.objects(&place) {
         Err(error) => json!({ "error": error.to_string() }),
@@ -199,7 +199,7 @@ async fn one(admin: &Admin, warmer: &Warmer, place: Place, tell: &Tell) {
                 // A slow reader misses some of these.
                 let _ = tell.try_send(line(&json!({ "path": place.path, "fetched": fetched })));
             };
-            let mut sum = Warmed::default();
+            let mut sum = WarmResult::default();
             let mut failed = None;
             for object in objects {
                 match warmer.warm(&object.source, &object.key, &heard).await {
@@ -225,8 +225,8 @@ async fn one(admin: &Admin, warmer: &Warmer, place: Place, tell: &Tell) {
     let _ = tell.send(line(&said)).await;
 }
 
-fn add(a: Warmed, b: Warmed) -> Warmed {
-    Warmed {
+fn add(a: WarmResult, b: WarmResult) -> WarmResult {
+    WarmResult {
         size: a.size + b.size,
         fetched: a.fetched + b.fetched,
         cached: a.cached + b.cached,

@@ -204,7 +204,7 @@ impl AuthServer {
         {
             return None;
         }
-        let landing = Landing {
+        let landing = FlightGuard {
             server: self.clone(),
             digest,
         };
@@ -282,12 +282,12 @@ impl AuthServer {
 
 /// Takes a sub-request out of those under way, also if its task panics.
 #[derive(Debug)]
-struct Landing {
+struct FlightGuard {
     server: Arc<AuthServer>,
     digest: Digest,
 }
 
-impl Drop for Landing {
+impl Drop for FlightGuard {
     fn drop(&mut self) {
         let mut flights = self.server.flights.lock().recover();
         flights.remove(&self.digest);

@@ -49,7 +49,7 @@ pub(super) struct MemoryMetrics {
 
 /// The state of a chunk with regard to the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OnDisk {
+pub(super) enum OfferState {
     /// The chunk is not meant for a disk.
     Never,
     /// A disk has the chunk, or took it.
@@ -62,7 +62,7 @@ pub(super) enum OnDisk {
 }
 
 /// The callback for a chunk that is evicted after it was used, unless it is not meant for a disk.
-pub(super) type OnEvict = Box<dyn Fn(&ChunkKey, &Bytes, PinId) + Send + Sync>;
+pub(super) type EvictionCallback = Box<dyn Fn(&ChunkKey, &Bytes, PinId) + Send + Sync>;
 
 /// A chunk and its flags. The flags lie beside the handle of the bytes, which a hit touches anyway,
 /// and are written once each.
@@ -98,7 +98,7 @@ impl Memory {
         capacity: u64,
         chunk: u64,
         metrics: MemoryMetrics,
-        on_evict: OnEvict,
+        on_evict: EvictionCallback,
     ) -> Self {
         let shards = (capacity / (chunk * MIN_CHUNKS_PER_SHARD)).clamp(1, MAX_SHARDS);
         let shards = usize::try_from(shards).expect("at most 64");
@@ -157,7 +157,7 @@ impl Memory {
     }
 
     /// Inserts a chunk, unless it is larger than a shard.
-    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk, pin: PinId) {
+    pub(super) fn insert(&self, key: ChunkKey, bytes: Bytes, disk: OfferState, pin: PinId) {
         if weight(&bytes) > self.largest.load(Ordering::Relaxed) {
             // The chunk held under this key is no longer the latest.
             self.remove(&key);
@@ -166,9 +166,9 @@ impl Memory {
         self.metrics.used.inc_by(weight_i64(&bytes));
         let entry = MemoryEntry {
             bytes,
-            disk: disk != OnDisk::Never,
-            wanted: AtomicBool::new(matches!(disk, OnDisk::Wanted | OnDisk::Later)),
-            later: disk == OnDisk::Later,
+            disk: disk != OfferState::Never,
+            wanted: AtomicBool::new(matches!(disk, OfferState::Wanted | OfferState::Later)),
+            later: disk == OfferState::Later,
             used: AtomicBool::new(false),
             inserted: Instant::now(),
             pin,
@@ -237,7 +237,7 @@ fn in_i64(bytes: u64) -> i64 {
 /// filter rejected it would report twice: hence the check in [`Memory::insert`].)
 struct EvictionListener {
     metrics: MemoryMetrics,
-    on_evict: OnEvict,
+    on_evict: EvictionCallback,
 }
 
 impl fmt::Debug for EvictionListener {

@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use self::disk_set::DiskSet;
 use self::disk_table::PreparedTable;
 use super::disk::{Disk, ReadDeadline};
-use super::memory::{Memory, OnDisk};
+use super::memory::{Memory, OfferState};
 use super::metrics::{StoreMetrics, TierMetrics};
 use super::pins::{PinId, SharedPins};
 use super::{
@@ -80,7 +80,7 @@ impl Tiers {
         self.disks.all().iter().map(|disk| disk.queued()).sum()
     }
 
-    fn insert_memory(&self, key: ChunkKey, bytes: Bytes, disk: OnDisk, pin: PinId) {
+    fn insert_memory(&self, key: ChunkKey, bytes: Bytes, disk: OfferState, pin: PinId) {
         self.metrics.inserts.inc();
         self.memory.insert(key, bytes, disk, pin);
     }
@@ -119,7 +119,7 @@ impl Tiers {
         };
         let bytes = disk.get(key, len, deadline).await?;
         if !rules.bulk {
-            self.insert_memory(*key, bytes.clone(), OnDisk::Taken, PinId::NONE);
+            self.insert_memory(*key, bytes.clone(), OfferState::Taken, PinId::NONE);
         }
         Some((bytes, Tier::Disk))
     }
@@ -191,13 +191,13 @@ impl ChunkStore for Tiers {
 
     fn insert_pinned(&self, key: ChunkKey, bytes: Bytes, admit: Admit, pin: PinId) {
         let disk = match admit {
-            Admit::Memory => OnDisk::Never,
-            Admit::MemoryFirst if self.disks.is_empty() => OnDisk::Never,
-            Admit::MemoryFirst => OnDisk::Later,
+            Admit::Memory => OfferState::Never,
+            Admit::MemoryFirst if self.disks.is_empty() => OfferState::Never,
+            Admit::MemoryFirst => OfferState::Later,
             Admit::MemoryAndDisk | Admit::Disk => match self.disks.insert(key, &bytes, pin) {
-                None => OnDisk::Never,
-                Some(Err(refusal)) if refusal.is_transient() => OnDisk::Wanted,
-                Some(_) => OnDisk::Taken,
+                None => OfferState::Never,
+                Some(Err(refusal)) if refusal.is_transient() => OfferState::Wanted,
+                Some(_) => OfferState::Taken,
             },
         };
         if admit != Admit::Disk {

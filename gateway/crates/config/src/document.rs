@@ -15,7 +15,7 @@ mod changed;
 
 /// A value from outside of the file.
 #[derive(Debug, Clone, Copy)]
-enum LaidOver<'t> {
+enum ExternalValue<'t> {
     Override(&'t str),
     Variable(&'t str),
 }
@@ -26,7 +26,7 @@ pub(super) struct Document<'t> {
     name: &'t str,
     text: &'t str,
     /// The overrides and variables, in the order of their positions.
-    laid_over: Vec<LaidOver<'t>>,
+    laid_over: Vec<ExternalValue<'t>>,
     root: Spanned<DeTable<'t>>,
     /// The tree before keys of entries were overridden. An override names entries by the names that they have here.
     named: Spanned<DeTable<'t>>,
@@ -56,11 +56,11 @@ impl<'t> Document<'t> {
             return Err(errors.iter().map(|error| document.syntax(error)).collect());
         }
         let overrides = overrides.iter();
-        let overrides = overrides.map(|(key, value)| (LaidOver::Override(key), value));
+        let overrides = overrides.map(|(key, value)| (ExternalValue::Override(key), value));
         let variables = env.overrides();
-        let variables = variables.map(|(name, value)| (LaidOver::Variable(name), value));
+        let variables = variables.map(|(name, value)| (ExternalValue::Variable(name), value));
         let (of_entries, plain): (Vec<_>, Vec<_>) = overrides.partition(
-            |(source, _)| matches!(source, LaidOver::Override(key) if key.contains('[')),
+            |(source, _)| matches!(source, ExternalValue::Override(key) if key.contains('[')),
         );
         let mut problems = Vec::new();
         for (source, value) in plain {
@@ -149,8 +149,8 @@ impl<'t> Document<'t> {
         if let Some(nth) = span.start.checked_sub(self.text.len() + 1) {
             return match self.laid_over.get(nth) {
                 None => ValueLocation::Nowhere,
-                Some(LaidOver::Variable(name)) => ValueLocation::Variable((*name).to_owned()),
-                Some(LaidOver::Override(key)) => ValueLocation::Override((*key).to_owned()),
+                Some(ExternalValue::Variable(name)) => ValueLocation::Variable((*name).to_owned()),
+                Some(ExternalValue::Override(key)) => ValueLocation::Override((*key).to_owned()),
             };
         }
         if self.name.is_empty() {
@@ -189,17 +189,19 @@ impl<'t> Document<'t> {
     }
 
     /// Puts the value of one override or variable at its key.
-    fn lay_over(&mut self, source: LaidOver<'t>, text: &'t str) -> Result<(), Problem> {
+    fn lay_over(&mut self, source: ExternalValue<'t>, text: &'t str) -> Result<(), Problem> {
         let start = self.text.len() + 1 + self.laid_over.len();
         let span = start..start;
         self.laid_over.push(source);
         let placed = match source {
-            LaidOver::Override(key) => match self.overridden(key) {
+            ExternalValue::Override(key) => match self.overridden(key) {
                 Ok(path) => overlay::place(self.root.get_mut(), &path, text, &span)
                     .map_err(|message| (path, message)),
                 Err(message) => Err((KeyPath::default(), message)),
             },
-            LaidOver::Variable(name) => overlay::lay_over(self.root.get_mut(), name, text, &span),
+            ExternalValue::Variable(name) => {
+                overlay::lay_over(self.root.get_mut(), name, text, &span)
+            }
         };
         placed.map_err(|(path, message)| self.problem(&span, path, message))
     }

@@ -43,9 +43,9 @@ pub use secret::{Secret, SecretError};
 pub use section::{
     Access, AccessToken, Acme, Admin, AttributesName, AuthRequest, ByteRate, Cache, Certificate,
     CommitName, ConsoleAccess, Cors, Disk, Events, EventsKind, ExternalAccount, Fleet, Heartbeat,
-    Hook, HookEach, HookEvent, Http, Jwt, LimitNames, Limits, ListenOn, Listeners, Log, LogFormat,
-    Mount, NatsLogin, Origin, Overlay, Per, Precompressed, RequestRate, Route, Signed, Spool,
-    State, Tls, Trace, Umask,
+    Hook, HookEvent, HookGrouping, Http, Jwt, LimitNames, LimitScope, Limits, ListenAddress,
+    Listeners, Log, LogFormat, Mount, NatsLogin, Origin, Overlay, RequestRate, Route, SignedLinks,
+    Spool, State, StoredCoding, Tls, Trace, Umask,
 };
 
 pub use settings::Setting;
@@ -222,7 +222,7 @@ impl Config {
 
 /// A configuration that was read and checked.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
     /// The file it comes from, if there was one.
@@ -237,7 +237,7 @@ pub struct Loaded {
     pub overrides: Overrides,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// Returns a problem of a key, with the place that wrote the key, or else the nearest table around it.
     #[must_use]
     pub fn problem(&self, path: KeyPath, message: String) -> Problem {
@@ -296,7 +296,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
 pub fn load_to_ask(
     asked: Option<&Path>,
     env: &Environment,
-) -> Result<(Loaded, Option<String>), LoadError> {
+) -> Result<(LoadedConfig, Option<String>), LoadError> {
     let error = match load(asked, env) {
         Ok(loaded) => return Ok((loaded, None)),
         Err(error) => error,
@@ -319,7 +319,7 @@ pub fn load_to_ask(
 ///
 /// # Errors
 /// If a named file or the overrides cannot be read, or for everything that is wrong.
-pub fn load(asked: Option<&Path>, env: &Environment) -> Result<Loaded, LoadError> {
+pub fn load(asked: Option<&Path>, env: &Environment) -> Result<LoadedConfig, LoadError> {
     load_with(asked, None, env)
 }
 
@@ -331,7 +331,7 @@ pub fn load_with(
     asked: Option<&Path>,
     overrides: Option<&Overrides>,
     env: &Environment,
-) -> Result<Loaded, LoadError> {
+) -> Result<LoadedConfig, LoadError> {
     let variable = env.get("TIDEGATE_CONFIG").filter(|name| !name.is_empty());
     let named = asked.or(variable.map(Path::new));
     let path = named.unwrap_or(Path::new(DEFAULT_FILE));
@@ -346,7 +346,7 @@ pub fn load_with(
         }
     };
     let loaded = lay_over(&path.to_string_lossy(), &text, overrides, env)?;
-    Ok(Loaded {
+    Ok(LoadedConfig {
         file: Some(path.to_owned()),
         ..loaded
     })
@@ -359,7 +359,7 @@ fn lay_over(
     text: &str,
     overrides: Option<&Overrides>,
     env: &Environment,
-) -> Result<Loaded, LoadError> {
+) -> Result<LoadedConfig, LoadError> {
     let bare = match overrides {
         Some(overrides) => return Ok(parse_with(name, text, overrides, env)?),
         None => parse(name, text, env)?,
@@ -378,7 +378,7 @@ fn lay_over(
 ///
 /// # Errors
 /// For everything that is wrong with it.
-pub fn parse(name: &str, text: &str, env: &Environment) -> Result<Loaded, Problems> {
+pub fn parse(name: &str, text: &str, env: &Environment) -> Result<LoadedConfig, Problems> {
     parse_with(name, text, &Overrides::default(), env)
 }
 
@@ -387,7 +387,7 @@ fn parse_with(
     text: &str,
     overrides: &Overrides,
     env: &Environment,
-) -> Result<Loaded, Problems> {
+) -> Result<LoadedConfig, Problems> {
     let (document, config, mut problems) =
         read::read(name, text, overrides, env).map_err(sorted)?;
     let found = check::check(&document, &config);
@@ -395,7 +395,7 @@ fn parse_with(
     if !problems.is_empty() {
         return Err(sorted(problems));
     }
-    Ok(Loaded {
+    Ok(LoadedConfig {
         settings: settings::settings(&document, schema::shared(), &config),
         config,
         file: None,

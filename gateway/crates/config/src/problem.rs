@@ -103,7 +103,7 @@ pub struct Problem {
 /// terminal that its problems are read on.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let f = &mut Escaped(f);
+        let f = &mut EscapingWriter(f);
         match &self.location {
             ValueLocation::File { line, column, name } => write!(f, "{name}:{line}:{column}: ")?,
             ValueLocation::Override(key) => write!(f, "the override `{key}`: ")?,
@@ -120,9 +120,9 @@ impl fmt::Display for Problem {
 }
 
 /// Writes text with its control characters escaped.
-struct Escaped<'f, 'w>(&'f mut fmt::Formatter<'w>);
+struct EscapingWriter<'f, 'w>(&'f mut fmt::Formatter<'w>);
 
-impl fmt::Write for Escaped<'_, '_> {
+impl fmt::Write for EscapingWriter<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for piece in text.split_inclusive(char::is_control) {
             let plain = piece.trim_end_matches(char::is_control);

@@ -20,7 +20,7 @@ pub(crate) const LOGIN_PATH: &str = "/console/login";
 
 /// The way in which a request was admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Admitted {
+pub(crate) enum AdmissionKind {
     /// By the token.
     Token,
     /// By a session.
@@ -29,7 +29,7 @@ pub(crate) enum Admitted {
     Reader,
 }
 
-impl Admitted {
+impl AdmissionKind {
     /// Returns the session, if it is one.
     pub(crate) fn session(&self) -> Option<&OwnSession> {
         match self {
@@ -80,10 +80,10 @@ pub(crate) fn own_page(to: &str) -> Option<&str> {
 impl Console {
     /// Returns the way in which a request is admitted, by its headers. A request for a live part does not count as a use of
     /// its session, because an open page sends it without its reader.
-    fn admit(&self, path: &str, headers: &HeaderMap) -> Option<Admitted> {
+    fn admit(&self, path: &str, headers: &HeaderMap) -> Option<AdmissionKind> {
         let token = self.admin.token.in_force();
         if token.is_some_and(|token| token.is_shown_by(headers)) {
-            return Some(Admitted::Token);
+            return Some(AdmissionKind::Token);
         }
         if headers.contains_key(header::AUTHORIZATION) {
             return None;
@@ -93,8 +93,8 @@ impl Console {
             false => self.sessions.find(headers),
         };
         match own {
-            Some(own) => Some(Admitted::Session(own)),
-            None => self.open_to_read.then_some(Admitted::Reader),
+            Some(own) => Some(AdmissionKind::Session(own)),
+            None => self.open_to_read.then_some(AdmissionKind::Reader),
         }
     }
 

@@ -40,7 +40,7 @@ pub use gateway::Gateway;
 use api::doctor::DoctorRun;
 use api::objects::Pages;
 use api::writes::KnownVersions;
-use live::Live;
+use live::LiveFeed;
 use page::now::DrawnCharts;
 use page::throughput::Throughput;
 use readiness::Readiness;
@@ -75,7 +75,7 @@ pub struct Console {
     versions: Arc<KnownVersions>,
     doctor: Arc<DoctorRun>,
     throughput: Arc<Throughput>,
-    live: Arc<Live>,
+    live: Arc<LiveFeed>,
     warms: Arc<Warms>,
     charts: Arc<DrawnCharts>,
     guesses: Guesses,

@@ -24,7 +24,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::page;
 use crate::section::{ALL, Section};
 use tidegate_plan::Token;
@@ -45,7 +45,7 @@ const RETRY: &str = "retry: 200\n\n";
 
 /// The readers of live parts.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct LiveFeed {
     sections: [watch::Sender<String>; ALL.len()],
     /// Held while a reader comes and while the task decides whether it ends.
     task: Mutex<RenderTask>,
@@ -89,7 +89,7 @@ fn render(section: Section, console: &Console) -> String {
     markup.into_string()
 }
 
-impl Default for Live {
+impl Default for LiveFeed {
     fn default() -> Self {
         Self {
             sections: std::array::from_fn(|_| watch::Sender::new(String::new())),
@@ -98,7 +98,7 @@ impl Default for Live {
     }
 }
 
-impl Live {
+impl LiveFeed {
     fn sender(&self, section: Section) -> &watch::Sender<String> {
         &self.sections[section as usize]
     }
@@ -134,13 +134,13 @@ impl RenderTask {
 
 impl Console {
     /// Makes a reader of a section; `None`: there are too many.
-    fn listen(&self, section: Section, admitted: &Admitted) -> Option<Reader> {
+    fn listen(&self, section: Section, admitted: &AdmissionKind) -> Option<Reader> {
         let mut task = self.live.task.lock().recover();
         if self.live.readers() >= MAX_READERS {
             return None;
         }
         let session = admitted.session().map(|own| own.id);
-        let has_shown_token = *admitted == Admitted::Token;
+        let has_shown_token = *admitted == AdmissionKind::Token;
         let token = self.admin.token.in_force().filter(|_| has_shown_token);
         let sections = [section].into_iter().chain(section.beside());
         let with_receiver = |section| (section, self.live.sender(section).subscribe());
@@ -233,7 +233,7 @@ impl Reader {
 /// Answers `GET /console/live?section=now`.
 pub(crate) async fn events(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Query(query): Query<LiveQuery>,
 ) -> Response {
     let Some(mut reader) = console.listen(query.section, &admitted) else {

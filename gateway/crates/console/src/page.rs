@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{DOCTYPE, Markup, html};
 
 use crate::Console;
-use crate::access::{Admitted, login_address};
+use crate::access::{AdmissionKind, login_address};
 use crate::api::ApiError;
 use crate::section::Section;
 use crate::sessions::{Message, OwnSession};
@@ -62,7 +62,7 @@ pub(crate) struct Page<'a> {
 
 impl Page<'_> {
     /// Renders the page for a reader.
-    pub(crate) fn render(self, console: &Console, admitted: &Admitted) -> Response {
+    pub(crate) fn render(self, console: &Console, admitted: &AdmissionKind) -> Response {
         let own = admitted.session();
         let message = own.and_then(|own| console.sessions.take_message(own.id));
         let csrf = own.map(OwnSession::csrf).unwrap_or_default();
@@ -176,7 +176,7 @@ fn message_box(message: &Message) -> Markup {
 /// Returns a page that says why there is no other one, with ways to go on and the status of the failure.
 pub(crate) fn failure(
     console: &Console,
-    admitted: &Admitted,
+    admitted: &AdmissionKind,
     path: &str,
     error: &ApiError,
     ways: &Markup,
@@ -209,7 +209,7 @@ pub(crate) struct Question<'a> {
 }
 
 impl Question<'_> {
-    pub(crate) fn ask(&self, console: &Console, admitted: &Admitted) -> Response {
+    pub(crate) fn ask(&self, console: &Console, admitted: &AdmissionKind) -> Response {
         let csrf = admitted.session().map(OwnSession::csrf);
         let content = html! {
             (self.words)
@@ -231,7 +231,7 @@ impl Question<'_> {
 
 /// Checks that a form is of the session that sends it.
 pub(crate) fn check_form<'a>(
-    admitted: &'a Admitted,
+    admitted: &'a AdmissionKind,
     csrf: &str,
 ) -> Result<&'a crate::sessions::OwnSession, Box<Response>> {
     match admitted.session() {

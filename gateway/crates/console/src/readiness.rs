@@ -16,10 +16,10 @@ const MAX_AGE: Duration = Duration::from_secs(15);
 
 /// The last check.
 #[derive(Debug, Default)]
-pub(crate) struct Readiness(Mutex<Checked>);
+pub(crate) struct Readiness(Mutex<ReadinessCheck>);
 
 #[derive(Debug, Default)]
-struct Checked {
+struct ReadinessCheck {
     /// The time at which the last check began; a check that is under way counts.
     begun: Option<Instant>,
     /// The end of the last check, and the missing parts.
@@ -68,7 +68,7 @@ mod tests {
 
     use futures_core::future::BoxFuture;
     use tidegate_admin::place::PlaceError;
-    use tidegate_admin::{Purge, PurgeError, Purged, ResolvedPurge};
+    use tidegate_admin::{Purge, PurgeError, PurgeResult, ResolvedPurge};
     use tokio::task::yield_now;
     use tokio::time::advance;
 
@@ -92,7 +92,10 @@ mod tests {
             Err(PlaceError::NoRoute)
         }
 
-        fn purge<'a>(&'a self, _: &'a ResolvedPurge) -> BoxFuture<'a, Result<Purged, PurgeError>> {
+        fn purge<'a>(
+            &'a self,
+            _: &'a ResolvedPurge,
+        ) -> BoxFuture<'a, Result<PurgeResult, PurgeError>> {
             Box::pin(std::future::pending())
         }
     }

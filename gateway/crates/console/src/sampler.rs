@@ -34,7 +34,7 @@ const REUSE: Duration = Duration::from_millis(500);
 
 /// The figures of the present.
 #[derive(Debug, Clone)]
-pub(crate) struct Present {
+pub(crate) struct CurrentFigures {
     /// The time of the look, in seconds since 1970.
     pub(crate) time: f64,
     /// The length of the period, in seconds.
@@ -54,11 +54,11 @@ pub(crate) struct Sampler {
     admin: Admin,
     state: Option<PathBuf>,
     started: Instant,
-    seen: Mutex<Seen>,
+    seen: Mutex<SamplerState>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct SamplerState {
     looks: u64,
     /// The last looks, the oldest first.
     recent: VecDeque<Arc<Snapshot>>,
@@ -66,12 +66,12 @@ struct Seen {
     flows: VecDeque<Flow>,
     day_base: Option<Arc<Snapshot>>,
     history: Arc<History>,
-    present: Option<(Instant, Arc<Present>)>,
+    present: Option<(Instant, Arc<CurrentFigures>)>,
     /// The state of each disk, and the time since which it is in it.
     disks: HashMap<PathBuf, (DiskState, f64)>,
 }
 
-impl Seen {
+impl SamplerState {
     /// Counts the flow up to a look.
     fn add_flow(&mut self, snapshot: &Snapshot) {
         let flow = self.flow_up_to(snapshot);
@@ -126,7 +126,7 @@ impl Sampler {
         Arc::new(sampler)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, SamplerState> {
         self.seen.lock().recover()
     }
 
@@ -216,7 +216,7 @@ impl Sampler {
     }
 
     /// Returns the figures of a period that ends now. It begins at least 2 s before, or with the first look.
-    pub(crate) fn present(&self) -> Arc<Present> {
+    pub(crate) fn present(&self) -> Arc<CurrentFigures> {
         if let Some((when, present)) = &self.seen().present
             && when.elapsed() < REUSE
         {
@@ -231,7 +231,7 @@ impl Sampler {
             .unwrap_or(&after)
             .clone();
         let last = seen.recent.back().unwrap_or(&after);
-        let present = Arc::new(Present {
+        let present = Arc::new(CurrentFigures {
             latest_errors: errors(last, &after),
             time: unix_time(),
             period: after.at - before.at,

@@ -33,7 +33,7 @@ pub(crate) struct WarmOrder {
 
 /// An order under way; dropped, also by a panic or at the end of the gateway, it is over.
 #[derive(Debug)]
-pub(crate) struct WarmUnderWay(Arc<WarmOrder>);
+pub(crate) struct WarmGuard(Arc<WarmOrder>);
 
 /// The state of an order to fetch objects.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -56,7 +56,7 @@ pub struct WarmState {
 
 impl Warms {
     /// Begins an order over so many objects; `None`: too many are under way.
-    pub(crate) fn begin(&self, path: String, objects: u64, began: f64) -> Option<WarmUnderWay> {
+    pub(crate) fn begin(&self, path: String, objects: u64, began: f64) -> Option<WarmGuard> {
         let mut kept = self.0.lock().recover();
         let is_over = |order: &Arc<WarmOrder>| order.is_over.load(Ordering::Relaxed);
         if kept.iter().filter(|order| !is_over(order)).count() >= MAX_UNDER_WAY {
@@ -77,7 +77,7 @@ impl Warms {
             is_over: AtomicBool::new(false),
         });
         kept.push_back(order.clone());
-        Some(WarmUnderWay(order))
+        Some(WarmGuard(order))
     }
 
     /// Returns the last orders, the latest first.
@@ -102,7 +102,7 @@ impl WarmOrder {
     }
 }
 
-impl WarmUnderWay {
+impl WarmGuard {
     /// Adds fetched bytes.
     pub(crate) fn add(&self, bytes: u64) {
         self.0.fetched.fetch_add(bytes, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl WarmUnderWay {
     }
 }
 
-impl Drop for WarmUnderWay {
+impl Drop for WarmGuard {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Relaxed);
     }

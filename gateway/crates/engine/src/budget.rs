@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use self::line::Line;
 use self::metrics::BudgetMetrics;
-use self::permits::{Permits, Taken};
+use self::permits::{Permits, TakenPermits};
 use super::Error;
 use tidegate_telemetry::locks::Recover as _;
 
@@ -39,7 +39,7 @@ pub struct Budget {
 
 /// A reservation of bytes; released when dropped.
 #[derive(Debug)]
-pub struct Charge(Taken);
+pub struct Charge(TakenPermits);
 
 impl Budget {
     /// Returns a budget of `bytes`, rounded down to KiB.

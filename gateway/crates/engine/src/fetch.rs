@@ -5,7 +5,7 @@
 //! - `steer`: a chunk on a slow disk comes from the origin ([`steer::Steering`]);
 //! - `race`: if a disk is late, the origin is asked as well ([`race::Race`]);
 //! - `rescue`: if the origin fails, a slow disk is asked ([`rescue::Rescue`]);
-//! - `hedge`: a late request is sent a second time ([`hedge::Hedged`]).
+//! - `hedge`: a late request is sent a second time ([`hedge::HedgedRequest`]).
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ mod steer;
 mod task;
 pub(crate) mod version_fetches;
 
-use disk::FromDisk;
-use hedge::Hedged;
-use origin::FromOrigin;
+use disk::DiskFetch;
+use hedge::HedgedRequest;
+use origin::OriginFetch;
 use race::Race;
-use request::{Plain, Request};
+use request::{PlainRequest, Request};
 use rescue::Rescue;
-use steer::{DiskFirst, Steer, Steering};
+use steer::{DiskPreference, Steer, Steering};
 use task::Bring;
 
 /// The largest part that demand asks for in one request. Measured against MinIO, the SDK is as fast as a bare client
@@ -78,14 +78,14 @@ pub(crate) struct Assembly {
 impl Assembly {
     #[rustfmt::skip]
     pub(crate) fn new(assists: Assists) -> Self {
-        let mut from_origin: Arc<dyn Bring> = Arc::new(FromOrigin);
-        let mut from_disk: Arc<dyn Bring> = Arc::new(FromDisk);
-        let mut requests: Arc<dyn Request> = Arc::new(Plain);
-        let mut steer: Arc<dyn Steer> = Arc::new(DiskFirst);
+        let mut from_origin: Arc<dyn Bring> = Arc::new(OriginFetch);
+        let mut from_disk: Arc<dyn Bring> = Arc::new(DiskFetch);
+        let mut requests: Arc<dyn Request> = Arc::new(PlainRequest);
+        let mut steer: Arc<dyn Steer> = Arc::new(DiskPreference);
         let rescued = |bring| -> Arc<dyn Bring> { Arc::new(Rescue(bring)) };
-        if assists.race { from_disk = Arc::new(Race(FromDisk)); }
+        if assists.race { from_disk = Arc::new(Race(DiskFetch)); }
         if assists.rescue { (from_origin, from_disk) = (rescued(from_origin), rescued(from_disk)); }
-        if assists.hedge { requests = Arc::new(Hedged(requests)); }
+        if assists.hedge { requests = Arc::new(HedgedRequest(requests)); }
         if assists.steer { steer = Arc::new(Steering); }
         Self { from_origin, from_disk, requests, steer }
     }

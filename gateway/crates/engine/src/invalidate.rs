@@ -6,5 +6,5 @@ pub(crate) mod doubt;
 pub(crate) mod identities;
 pub(crate) mod pins;
 pub(crate) mod purge;
-pub(crate) mod reported;
+pub(crate) mod report_history;
 pub(crate) mod subscribers;

@@ -34,7 +34,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tidegate_cache::direct::BufferPool;
 use tidegate_cache::{ChunkStore, MetaStore};
 use tidegate_origin::Origin;
-use tidegate_plan::admission::SecondUse;
+use tidegate_plan::admission::AdmissionFilter;
 use tidegate_plan::{Geometry, ObjectId, OriginId, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
@@ -68,7 +68,7 @@ pub use object::reader::Reader;
 pub use object::stat::{self, Stat};
 pub use object::streams::{self, StreamGuard, StreamKind, Streams};
 pub use open::outcome::{ForwardReason, OpenOutcome};
-pub use open::{Open, records};
+pub use open::{OpenOptions, records};
 pub use read_context::{EventCoverage, ReadContext, SubscriptionProof};
 pub use tidegate_cache::Tier;
 pub use variant::{EncodingTimes, Variant, VariantReader, VariantState};
@@ -79,7 +79,7 @@ use fetch::version_fetches::{FetchesId, VersionFetches};
 use invalidate::change_observer::Observers;
 use invalidate::doubt::DoubtMark;
 use invalidate::identities::Identities;
-use invalidate::reported::ReportedChanges;
+use invalidate::report_history::ReportedChanges;
 use invalidate::subscribers::InvalidationSubscribers;
 use metrics::Metrics;
 use names::hidden::HiddenFolders;
@@ -305,7 +305,7 @@ pub struct Core {
     pub(crate) variants: Variants,
     pub(crate) streams: Arc<Streams>,
     runtime: Option<Handle>,
-    pub(crate) second_use: Mutex<SecondUse>,
+    pub(crate) second_use: Mutex<AdmissionFilter>,
     fetches: Mutex<HashMap<FetchesId, Weak<VersionFetches>>>,
     resolves: Mutex<HashMap<ObjectId, PendingResolve>>,
     origin_rates: Mutex<HashMap<OriginId, Arc<OriginRate>>>,
@@ -346,7 +346,7 @@ impl Core {
             doubted: DoubtMark::default(),
             variants: Variants::new(parts.encoding),
             streams: Arc::default(),
-            second_use: Mutex::new(SecondUse::new(SECOND_USE_SLOTS)),
+            second_use: Mutex::new(AdmissionFilter::new(SECOND_USE_SLOTS)),
             fetches: Mutex::default(),
             resolves: Mutex::default(),
             origin_rates: Mutex::default(),

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Error, Object, Open, ReadContext};
+use super::{Engine, Error, Object, OpenOptions, ReadContext};
 use tidegate_cache::Entry;
 use tidegate_origin::OriginError;
 use tidegate_plan::attributes::Attributes;
@@ -231,7 +231,7 @@ impl Engine {
         // Known to be an object that may be stale: only the object is asked for.
         if !doubts.missing && (doubts.listed || self.knows_version(source, &key)) {
             self.core.metrics.asked_for_names(NameRequestCause::Confirm);
-            let how = Open {
+            let how = OpenOptions {
                 revalidate: doubts.passed,
                 ..version_only()
             };
@@ -367,18 +367,18 @@ impl Engine {
 }
 
 /// Opens without a request.
-fn cached_only() -> Open {
-    Open {
+fn cached_only() -> OpenOptions {
+    OpenOptions {
         only_if_cached: true,
-        ..Open::default()
+        ..OpenOptions::default()
     }
 }
 
 /// Opens for the version alone; the listing beside it shows that the bucket exists.
-fn version_only() -> Open {
-    Open {
+fn version_only() -> OpenOptions {
+    OpenOptions {
         bare: true,
-        ..Open::default()
+        ..OpenOptions::default()
     }
 }
 

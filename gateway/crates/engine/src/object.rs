@@ -12,7 +12,7 @@ use tidegate_plan::readahead::Limits;
 use tidegate_plan::{ByteRange, ObjectKey, Timestamp, Version, VersionId};
 
 pub(crate) mod coverage;
-pub(crate) mod pinned;
+pub(crate) mod object_state;
 pub(crate) mod reader;
 pub mod stat;
 pub mod streams;
@@ -20,14 +20,14 @@ mod trail;
 pub(crate) mod wait;
 
 use coverage::{Coverage, locate};
-use pinned::Pinned;
+use object_state::ObjectState;
 use reader::Reader;
 use streams::{StreamGuard, StreamInfo, StreamKind};
 
 /// An object at one version. Every byte read through it belongs to that version.
 #[derive(Debug, Clone)]
 pub struct Object {
-    pub(crate) pinned: Arc<Pinned>,
+    pub(crate) pinned: Arc<ObjectState>,
     pub(crate) outcome: OpenOutcome,
 }
 
@@ -125,7 +125,7 @@ impl Object {
             window: 0,
             ..own.limits
         };
-        let pinned = Pinned::new(
+        let pinned = ObjectState::new(
             own.core.clone(),
             own.origin.clone(),
             own.id.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::fetch::options::FetchOptions;
 use crate::object::coverage::locate;
-use crate::object::pinned::Pinned;
+use crate::object::object_state::ObjectState;
 use crate::object::wait;
 use crate::{Coverage, Engine, Error, Object, ReadContext};
 use tidegate_cache::{Entry, Record};
@@ -21,12 +21,12 @@ pub(crate) mod resolve;
 pub(crate) mod unconfirmed;
 
 use outcome::{ForwardReason, OpenOutcome};
-use records::Judged;
+use records::RecordFreshness;
 use resolve::{Resolution, ResolveRequest};
 
 /// The caller's options for opening an object.
 #[derive(Debug, Clone, Default)]
-pub struct Open {
+pub struct OpenOptions {
     /// The bytes that the caller reads first: a cold open fetches them with the version in one request. `None` opens
     /// for the version alone (HEAD).
     pub first: Option<RangeSpec>,
@@ -59,7 +59,7 @@ impl Engine {
         &self,
         source: &Arc<ReadContext>,
         key: &ObjectKey,
-        how: Open,
+        how: OpenOptions,
     ) -> Result<Object, Error> {
         let id = source.object(key);
         let entry = match self.core.meta.peek(&id) {
@@ -87,7 +87,7 @@ impl Engine {
             record = confirmed;
         }
         let judgement = judged.judgement;
-        let how = Open {
+        let how = OpenOptions {
             certain: how.certain
                 && judgement != Judgement::Fresh
                 && !self.is_cached(&record, how.first),
@@ -123,7 +123,7 @@ impl Engine {
         &self,
         source: &Arc<ReadContext>,
         id: ObjectId,
-        how: Open,
+        how: OpenOptions,
         seen: Option<Entry>,
     ) -> Result<Object, Error> {
         if how.only_if_cached {
@@ -139,7 +139,7 @@ impl Engine {
         &self,
         resolve: impl Future<Output = Result<Resolution, Error>>,
         source: &ReadContext,
-        how: &Open,
+        how: &OpenOptions,
     ) -> Result<Resolution, Error> {
         if how.first.is_none() {
             return resolve.await;
@@ -157,7 +157,7 @@ impl Engine {
         &self,
         source: &Arc<ReadContext>,
         id: ObjectId,
-        how: Open,
+        how: OpenOptions,
         record: Arc<Record>,
     ) -> Result<Object, Error> {
         let seen = Some(Entry::Present(record.clone()));
@@ -197,10 +197,10 @@ impl Engine {
         if resolve::is_under_way(&self.core, id) {
             return;
         }
-        let how = Open {
+        let how = OpenOptions {
             first: Some(RangeSpec::From(0)),
             client,
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let seen = Some(Entry::Present(record.clone()));
         let (shared, _) = resolve::resolve(self.resolve_request(source, id, seen, &how));
@@ -229,7 +229,7 @@ impl Engine {
         source: &Arc<ReadContext>,
         id: &ObjectId,
         seen: Option<Entry>,
-        how: &Open,
+        how: &OpenOptions,
     ) -> ResolveRequest {
         ResolveRequest {
             core: self.core.clone(),
@@ -263,10 +263,10 @@ impl Engine {
         source: &ReadContext,
         id: ObjectId,
         record: Arc<Record>,
-        judged: Judged,
+        judged: RecordFreshness,
         client: Client,
     ) -> Object {
-        let Judged {
+        let RecordFreshness {
             policy,
             age,
             counted_age,
@@ -285,7 +285,7 @@ impl Engine {
             window: profile.read_ahead,
             streams: profile.streams,
         };
-        let pinned = Pinned::new(
+        let pinned = ObjectState::new(
             self.core.clone(),
             source.origin.clone(),
             id,

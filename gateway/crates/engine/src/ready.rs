@@ -23,14 +23,14 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The origins to probe, with the result of each one's last probe.
 #[derive(Debug, Default)]
 pub(super) struct Readiness {
-    origins: ArcSwap<Vec<Arc<Probed>>>,
+    origins: ArcSwap<Vec<Arc<ProbedOrigin>>>,
 }
 
 /// The time and the result of the last probe.
 type LastProbe = Option<(Instant, Result<(), OriginError>)>;
 
 #[derive(Debug)]
-struct Probed {
+struct ProbedOrigin {
     name: String,
     origin: Arc<dyn Origin>,
     last: Mutex<LastProbe>,
@@ -43,10 +43,11 @@ impl Readiness {
     pub(super) fn set(&self, origins: Vec<(String, Arc<dyn Origin>)>) {
         let before = self.origins.load();
         let probed = |(name, origin): (String, Arc<dyn Origin>)| {
-            let same = |old: &&Arc<Probed>| old.name == name && Arc::ptr_eq(&old.origin, &origin);
+            let same =
+                |old: &&Arc<ProbedOrigin>| old.name == name && Arc::ptr_eq(&old.origin, &origin);
             let stays = before.iter().find(same).cloned();
             stays.unwrap_or_else(|| {
-                Arc::new(Probed {
+                Arc::new(ProbedOrigin {
                     name,
                     origin,
                     last: Mutex::new(None),
@@ -76,7 +77,7 @@ impl Readiness {
 }
 
 impl Readiness {
-    fn of(&self, origin: OriginId) -> Option<Arc<Probed>> {
+    fn of(&self, origin: OriginId) -> Option<Arc<ProbedOrigin>> {
         let origins = self.origins.load();
         let own = origins.iter().find(|one| one.origin.id() == origin);
         own.cloned()
@@ -104,7 +105,7 @@ impl Readiness {
     }
 }
 
-impl Probed {
+impl ProbedOrigin {
     /// See [`Readiness::reach_ahead`]. It keeps no other caller waiting.
     async fn reach_ahead(&self, stands: Duration) {
         let knows = |last: &LastProbe| matches!(last, Some((at, _)) if at.elapsed() < stands);

@@ -15,9 +15,9 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::invalidate::pins;
-use crate::object::pinned::Pinned;
+use crate::object::object_state::ObjectState;
 use crate::object::reader::Reader;
-use crate::{Engine, Error, Object, Open, ReadContext};
+use crate::{Engine, Error, Object, OpenOptions, ReadContext};
 use tidegate_cache::{Admit, ChunkKey};
 use tidegate_plan::pacer::Pacer;
 use tidegate_plan::profile::DiskUse;
@@ -61,7 +61,7 @@ pub struct Warmer {
 
 /// The result of warming an object, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Warmed {
+pub struct WarmResult {
     /// The object's size.
     pub size: u64,
     /// Bytes fetched from the origin.
@@ -74,7 +74,7 @@ pub struct Warmed {
 
 /// The warming of one object.
 struct WarmJob {
-    pinned: Arc<Pinned>,
+    pinned: Arc<ObjectState>,
     to_disk: bool,
     streams: usize,
 }
@@ -102,17 +102,17 @@ impl Warmer {
         source: &Arc<ReadContext>,
         key: &ObjectKey,
         tell: &(dyn Fn(u64) + Sync),
-    ) -> Result<Warmed, Error> {
+    ) -> Result<WarmResult, Error> {
         self.engine.core.chunks.loaded().await;
         let source = Arc::new(at_first_use(source));
         let mut attempts = 1;
         loop {
             // The bytes that come with the version are counted once they are here.
             self.wait_for_rate(0).await;
-            let how = Open {
+            let how = OpenOptions {
                 first: Some(RangeSpec::From(0)),
                 client: Client::Warm,
-                ..Open::default()
+                ..OpenOptions::default()
             };
             let object = self.engine.open(&source, key, how).await?;
             match self.fetch_missing(&object, tell).await {
@@ -126,12 +126,12 @@ impl Warmer {
         &self,
         object: &Object,
         tell: &(dyn Fn(u64) + Sync),
-    ) -> Result<Warmed, Error> {
+    ) -> Result<WarmResult, Error> {
         let job = self.job(object);
         let size = job.pinned.record.version.size;
-        let mut warmed = Warmed {
+        let mut warmed = WarmResult {
             size,
-            ..Warmed::default()
+            ..WarmResult::default()
         };
         let keeps = job.to_disk || !job.pinned.options.bulk;
         if !job.pinned.options.storable || !keeps {
@@ -176,7 +176,7 @@ impl Warmer {
         &self,
         job: &WarmJob,
         first: &Range<u32>,
-        warmed: &mut Warmed,
+        warmed: &mut WarmResult,
     ) -> Vec<Range<u32>> {
         let core = &job.pinned.core;
         let size = job.pinned.record.version.size;

@@ -30,14 +30,14 @@ mod outgoing;
 mod peers;
 mod pin_log;
 
-use hook_turns::{Deferred, HookTurns};
+use hook_turns::{DeferredChange, HookTurns};
 use message::{Content, FleetMessage, Presence};
 use outgoing::OutgoingQueue;
 use peers::{PEER_TIMEOUT, Peers};
 use pin_log::PinLog;
 
-pub use incoming::Received;
-pub use message::{Extent, FleetChange, MAX_MESSAGE, Unreadable};
+pub use incoming::ReceivedChange;
+pub use message::{Extent, FleetChange, MAX_MESSAGE, MessageError};
 pub use metrics::FleetMetrics;
 pub(crate) use outgoing::MAX_WAITING;
 pub use peers::FleetGateway;
@@ -340,8 +340,8 @@ impl Fleet {
         let is_own = |bucket: &str| !*is_connected || peers.chosen(self.own, bucket) == self.own;
         for due in hooks.take(since, is_own) {
             match due {
-                Deferred::Key(change) => self.sink.call_hooks(&change),
-                Deferred::Folder(changes) => self.sink.call_hooks_below(&changes),
+                DeferredChange::Key(change) => self.sink.call_hooks(&change),
+                DeferredChange::Folder(changes) => self.sink.call_hooks_below(&changes),
             }
         }
     }

@@ -30,13 +30,13 @@ pub struct Liveness {
     /// The begin of the last write that came back.
     confirmed: Timestamp,
     /// Written heartbeats whose event has not come.
-    waiting: VecDeque<Written>,
+    waiting: VecDeque<WrittenHeartbeat>,
     /// Events whose write has not been answered yet.
     early: VecDeque<SeenHeartbeat>,
 }
 
 #[derive(Debug)]
-struct Written {
+struct WrittenHeartbeat {
     began: Timestamp,
     etag: ETag,
 }
@@ -93,7 +93,7 @@ impl Liveness {
         if self.waiting.len() == MAX_WAITING {
             return self.gap(now);
         }
-        self.waiting.push_back(Written { began, etag });
+        self.waiting.push_back(WrittenHeartbeat { began, etag });
     }
 
     /// Takes the event of a heartbeat, perhaps of another gateway's.
@@ -142,7 +142,7 @@ impl Liveness {
 
     /// Takes the time, which ends the chain if a heartbeat has stayed away.
     pub fn tick(&mut self, now: Timestamp) {
-        let is_late = |one: &Written| now.since(one.began) > self.every;
+        let is_late = |one: &WrittenHeartbeat| now.since(one.began) > self.every;
         let is_missing = self.waiting.iter().any(is_late);
         // No write succeeds: nothing is evidence any more.
         let is_silent = self.since.is_some() && now.since(self.confirmed) > self.every * 2;

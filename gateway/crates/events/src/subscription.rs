@@ -86,7 +86,7 @@ impl fmt::Debug for Subscription {
 
 /// The events of a message, sorted.
 #[derive(Default)]
-struct Sorted {
+struct SortedEvents {
     changes: Vec<KeyChange>,
     /// The heartbeats of all subscriptions of the bucket.
     heartbeats: Vec<KeyChange>,
@@ -163,14 +163,14 @@ impl Subscription {
     }
 
     /// Returns the changes that are to be applied and the heartbeats, and counts the others.
-    fn sort(&self, events: Events) -> Sorted {
+    fn sort(&self, events: Events) -> SortedEvents {
         self.metrics.count(EventResult::Ignored, events.ignored);
         self.metrics.count(EventResult::Unknown, events.unknown);
         self.metrics.count(EventResult::Invalid, events.invalid);
         // The changes of a message are applied together, or none of them counts.
         let mut message = Order::new(events.changes.len().saturating_mul(2));
         let order = self.order.lock().recover();
-        let mut sorted = Sorted::default();
+        let mut sorted = SortedEvents::default();
         let mut dropped = Vec::new();
         for mut change in events.changes {
             if change.bucket != self.settings.bucket {

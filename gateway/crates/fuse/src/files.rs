@@ -15,10 +15,10 @@ use crate::handles::Handles;
 use crate::lookup_backoff::LookupBackoff;
 use crate::metrics::Metrics;
 use crate::nodes::{Node, Nodes, ROOT_INO};
-use crate::settings::{Access, Settings, Writable};
+use crate::settings::{Access, Settings, WriteSettings};
 use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_engine::{
-    Engine, InvalidationSubscriber, Object, Open, ReadContext, RenamedFolder, Scope,
+    Engine, InvalidationSubscriber, Object, OpenOptions, ReadContext, RenamedFolder, Scope,
 };
 use tidegate_plan::folder::{MAX_NAME, is_name};
 use tidegate_plan::{ObjectKey, OriginId};
@@ -59,7 +59,7 @@ pub(crate) struct Files {
     engine: Engine,
     source: Arc<ReadContext>,
     /// The way to write, if the mount is writable.
-    writable: Option<Writable>,
+    writable: Option<WriteSettings>,
     nodes: Nodes,
     open: Handles<Handle>,
     folders: Handles<Folder>,
@@ -275,7 +275,7 @@ impl Files {
         if name == xattr::PENDING_XATTR {
             return Ok(self.pending(&node));
         }
-        let object = match self.object(&node, Open::default()).await {
+        let object = match self.object(&node, OpenOptions::default()).await {
             // It is being written, and the bucket has never had it.
             Err(Errno::ENOENT) => return Err(Errno::ENODATA),
             object => object?,
@@ -283,7 +283,7 @@ impl Files {
         xattr::value(name, &object).ok_or(Errno::ENODATA)
     }
 
-    async fn object(&self, node: &Node, how: Open) -> Result<Object, Errno> {
+    async fn object(&self, node: &Node, how: OpenOptions) -> Result<Object, Errno> {
         let key = key_of(node)?;
         let object = self.engine.open(&self.source, &key, how).await;
         object.map_err(|error| errno::logged(&error, key.as_str()))

@@ -60,5 +60,5 @@ pub use first_mount::first_mount;
 pub use metrics::Metrics;
 pub use mount_point::{MountPointProblem, check_mount_point};
 pub use nodes::numbers::NumberTable;
-pub use session::{MountError, Mounted, mount};
-pub use settings::{Access, AttributeUse, Settings, Writable};
+pub use session::{MountError, MountSession, mount};
+pub use settings::{Access, AttributeUse, Settings, WriteSettings};

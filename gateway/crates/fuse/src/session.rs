@@ -61,17 +61,17 @@ pub enum MountError {
     },
 }
 
-/// A mounted file system. A drop without [`Mounted::stop`], as when the start of the process is interrupted, unmounts it as
-/// well.
+/// A mounted file system. A drop without [`MountSession::stop`], as when the start of the process is interrupted,
+/// unmounts it as well.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct MountSession {
     files: Arc<Files>,
     path: PathBuf,
     /// Turns true when the kernel has let go.
     ended: watch::Receiver<bool>,
 }
 
-/// Mounts. Serves requests until [`Mounted::stop`], or until an operator unmounts.
+/// Mounts. Serves requests until [`MountSession::stop`], or until an operator unmounts.
 ///
 /// # Errors
 /// If the folder is wrong, or the system refuses.
@@ -81,7 +81,7 @@ pub async fn mount(
     source: Arc<ReadContext>,
     access: Access,
     metrics: Metrics,
-) -> Result<Mounted, MountError> {
+) -> Result<MountSession, MountError> {
     let files = Files::new(settings, engine.clone(), source, access, metrics);
     let files = Arc::new(files);
     let (runtime, shared) = (Handle::current(), files.clone());
@@ -97,7 +97,7 @@ pub async fn mount(
     Ok(mounted)
 }
 
-fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
+fn begin(files: &Arc<Files>, runtime: Handle) -> Result<MountSession, MountError> {
     let path = clear(&files.settings.path)?;
     let refused = |error| MountError::Refused {
         path: path.clone(),
@@ -129,7 +129,7 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<Mounted, MountError> {
         tracing::debug!(%error, "the kernel's read-ahead stays as it is");
     }
     tracing::info!(path = %path.display(), "mounted");
-    Ok(Mounted {
+    Ok(MountSession {
         files: files.clone(),
         path,
         ended,
@@ -224,7 +224,7 @@ fn raise_kernel_read_ahead(path: &Path) -> io::Result<()> {
     std::fs::write(file, KERNEL_READ_AHEAD_KIB.to_string())
 }
 
-impl Mounted {
+impl MountSession {
     /// Returns the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -262,7 +262,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountSession {
     fn drop(&mut self) {
         if self.files.stop.is_cancelled() || *self.ended.borrow() {
             return;

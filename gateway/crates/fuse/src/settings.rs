@@ -55,12 +55,12 @@ pub enum Access {
     /// Files can be read.
     Read,
     /// Files can be written, too.
-    Write(Writable),
+    Write(WriteSettings),
 }
 
 /// The settings of a writable mount.
 #[derive(Debug, Clone)]
-pub struct Writable {
+pub struct WriteSettings {
     /// The drafts that this process writes.
     pub writers: Writers,
     /// When a close returns.

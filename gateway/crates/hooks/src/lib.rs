@@ -21,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 mod client;
 mod metrics;
-mod pending;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod window_changes;
 mod worker;
 
-pub use pending::Each;
 pub use settings::HookSettings;
+pub use window_changes::CallGrouping;
 
 use client::{HttpClient, Transport};
 use metrics::{DropReason, Metrics};

@@ -9,7 +9,7 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request};
 use http_body_util::Full;
 
-use crate::pending::{Call, Each};
+use crate::window_changes::{Call, CallGrouping};
 use tidegate_plan::ChangeKind;
 use tidegate_plan::folder::folder_of;
 use tidegate_plan::template::{Escape, Field, Template};
@@ -26,7 +26,7 @@ pub struct HookSettings {
     /// The beginning of the keys that it is called for.
     pub prefix: String,
     /// The changes that one call reports.
-    pub each: Each,
+    pub each: CallGrouping,
     /// The time without a further change after which it is called.
     pub debounce: Duration,
     /// The longest time that further changes put a call off.

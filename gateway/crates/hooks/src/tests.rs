@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use crate::client::{Outcome, Transport};
-use crate::{Each, HookSettings, Hooks, PreparedHooks};
+use crate::{CallGrouping, HookSettings, Hooks, PreparedHooks};
 use tidegate_plan::template::Template;
 use tidegate_plan::{ChangeKind, FolderChange, KeyChange, ObjectKey};
 
@@ -32,7 +32,7 @@ pub(crate) fn settings(name: &str) -> HookSettings {
         on: vec![ChangeKind::Created, ChangeKind::Removed],
         origin: None,
         prefix: String::new(),
-        each: Each::Key,
+        each: CallGrouping::Key,
         debounce: 5 * SECOND,
         max_delay: 60 * SECOND,
         timeout: 10 * SECOND,

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Outcome, Transport};
 use crate::metrics::{DropReason, HookMetrics};
-use crate::pending::{Added, Call, Event, Pending};
 use crate::settings::HookSettings;
+use crate::window_changes::{AddOutcome, Call, Event, WindowChanges};
 use tidegate_plan::retry::Backoff;
 use tidegate_plan::{FolderChange, KeyChange};
 use tidegate_telemetry::locks::Recover as _;
@@ -31,10 +31,10 @@ const MAX_BATCH: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(crate) struct Hook {
     pub(crate) name: String,
-    present: Mutex<Present>,
+    present: Mutex<HookTarget>,
     metrics: HookMetrics,
     stop: CancellationToken,
-    pending: Mutex<Pending>,
+    pending: Mutex<WindowChanges>,
     /// Tells the task that there is a change.
     wake: Notify,
     /// Tells the task that the settings are others.
@@ -45,7 +45,7 @@ pub(crate) struct Hook {
 
 /// The settings of a hook, and its way to the receiver.
 #[derive(Debug, Clone)]
-struct Present {
+struct HookTarget {
     settings: Arc<HookSettings>,
     transport: Arc<dyn Transport>,
 }
@@ -59,7 +59,7 @@ impl Hook {
     ) -> Self {
         Self {
             name: settings.name.clone(),
-            present: Mutex::new(Present {
+            present: Mutex::new(HookTarget {
                 settings: Arc::new(settings),
                 transport,
             }),
@@ -75,14 +75,14 @@ impl Hook {
     /// Puts other settings in force.
     pub(crate) fn replace(&self, settings: HookSettings, transport: Arc<dyn Transport>) {
         let settings = Arc::new(settings);
-        *self.present.lock().recover() = Present {
+        *self.present.lock().recover() = HookTarget {
             settings,
             transport,
         };
         self.changed.notify_one();
     }
 
-    fn present(&self) -> Present {
+    fn present(&self) -> HookTarget {
         self.present.lock().recover().clone()
     }
 
@@ -126,7 +126,7 @@ impl Hook {
         let now = Instant::now();
         let mut pending = self.pending.lock().recover();
         for change in covered {
-            if pending.add(origin, change, now) == Added::Widened {
+            if pending.add(origin, change, now) == AddOutcome::Widened {
                 self.metrics.widened();
             }
         }
@@ -225,7 +225,7 @@ impl Hook {
         let hook = self.name.as_str();
         let mut failures = 0;
         loop {
-            let Present {
+            let HookTarget {
                 settings,
                 transport,
             } = self.present();

@@ -10,7 +10,7 @@ use prometheus_client::registry::Registry;
 
 use crate::cache_status::CacheResult;
 use tidegate_access::Refusal;
-use tidegate_access::limits::Limited;
+use tidegate_access::limits::ReachedLimit;
 use tidegate_telemetry::names;
 use tidegate_telemetry::sharded::{self, Counter, Durations};
 
@@ -68,7 +68,7 @@ pub struct Metrics {
     requests: [[Counter; STATUS_LABELS.len()]; METHOD_LABELS.len()],
     cache: [Counter; CacheResult::ALL.len()],
     refusals: [Counter; Refusal::ALL.len()],
-    limited: [Counter; Limited::NAMES.len()],
+    limited: [Counter; ReachedLimit::NAMES.len()],
     sent: Counter,
     pub(crate) broken: [Counter; BREAK_LABELS.len()],
     pub(crate) in_flight: sharded::Gauge,
@@ -102,8 +102,8 @@ impl Default for Metrics {
             refusal_family.get_or_create_owned(&RefusalLabels { reason })
         });
         let limit_family = Family::<LimitLabels, Counter>::default();
-        let limited =
-            Limited::NAMES.map(|limit| limit_family.get_or_create_owned(&LimitLabels { limit }));
+        let limited = ReachedLimit::NAMES
+            .map(|limit| limit_family.get_or_create_owned(&LimitLabels { limit }));
         let break_family = Family::<BreakLabels, Counter>::default();
         let broken =
             BREAK_LABELS.map(|reason| break_family.get_or_create_owned(&BreakLabels { reason }));
@@ -165,7 +165,7 @@ impl Metrics {
     }
 
     /// Counts a request that a limit refused.
-    pub(crate) fn count_limited(&self, limited: Limited) {
+    pub(crate) fn count_limited(&self, limited: ReachedLimit) {
         self.limited[limited.index()].inc();
     }
 

@@ -20,7 +20,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::time::Instant;
 
-use self::access::{ClosedRequest, NotAdmitted};
+use self::access::{AdmissionFailure, ClosedRequest};
 use self::cached_headers::header_value;
 pub(crate) use self::cached_headers::{CachedHeaders, HeaderCache};
 pub(crate) use self::private::lets_share;
@@ -35,7 +35,7 @@ use crate::request::{ObjectRequest, OpenedObject, has_header};
 use crate::request_error::RequestError;
 use crate::{Frontend, RouteState, find_route};
 use tidegate_access::without_signature;
-use tidegate_engine::{Error, Object, Open};
+use tidegate_engine::{Error, Object, OpenOptions};
 use tidegate_plan::precondition::{self, Decision, Validators};
 use tidegate_plan::{ByteRange, Client};
 use tidegate_socket::Peer;
@@ -84,9 +84,9 @@ impl Frontend {
             };
             let admitted = match self.admit(&request, &mut share) {
                 Ok(below) => Ok(below),
-                Err(NotAdmitted::Refused(error)) => Err(error),
+                Err(AdmissionFailure::Refused(error)) => Err(error),
                 // Boxed, so that other requests do not carry its state.
-                Err(NotAdmitted::Undecided(undecided)) => {
+                Err(AdmissionFailure::Undecided(undecided)) => {
                     Box::pin(self.admit_by_others(request, undecided, &mut share)).await
                 }
             };
@@ -178,7 +178,7 @@ impl Frontend {
     async fn open_traced(
         &self,
         request: &ObjectRequest<'_>,
-        options: Open,
+        options: OpenOptions,
     ) -> Result<Object, Error> {
         let mut span = trace::span("look-up", Kind::Internal);
         let opened = self

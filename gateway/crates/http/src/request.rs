@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::RouteState;
 use crate::read::CachedHeaders;
 use crate::request_error::RequestError;
-use tidegate_engine::{Object, Open};
+use tidegate_engine::{Object, OpenOptions};
 use tidegate_plan::Ranges;
 use tidegate_plan::{Client, ObjectKey, RangeSpec, Version};
 
@@ -31,7 +31,7 @@ pub(crate) struct ObjectRequest<'a> {
 
 impl ObjectRequest<'_> {
     /// Returns the engine's options to open the object for this request.
-    pub(crate) fn open_options(&self) -> Open {
+    pub(crate) fn open_options(&self) -> OpenOptions {
         let headers = &self.parts.headers;
         let first = match self.parts.method {
             Method::HEAD => None,
@@ -41,12 +41,12 @@ impl ObjectRequest<'_> {
                     .map_or(RangeSpec::From(0), Ranges::first),
             ),
         };
-        Open {
+        OpenOptions {
             first,
             revalidate: self.route.settings.client_no_cache && wants_fresh(headers),
             only_if_cached: directives(headers).any(|own| own == "only-if-cached"),
             client: self.client,
-            ..Open::default()
+            ..OpenOptions::default()
         }
     }
 }

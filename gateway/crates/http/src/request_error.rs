@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::cache_status::{CACHE_STATUS, refused_status};
 use tidegate_access::Refusal;
-use tidegate_access::limits::Limited;
+use tidegate_access::limits::ReachedLimit;
 use tidegate_engine::Error;
 use tidegate_plan::KeyError;
 use tidegate_plan::wrong_tokens::MAX_DELAY;
@@ -52,7 +52,7 @@ pub(crate) enum RequestError {
         challenge: Challenge,
     },
     /// A read that reaches a limit of its route.
-    Limited(Limited),
+    Limited(ReachedLimit),
     /// A write that does not show the route's token.
     Token,
     /// The same, if too many such answers wait already.
@@ -285,10 +285,10 @@ fn add_refusal(headers: &mut HeaderMap, refusal: Refusal, challenge: &Challenge)
 }
 
 /// Adds the limit that was reached, and the time after which to try again.
-fn add_limit(headers: &mut HeaderMap, limited: Limited) {
+fn add_limit(headers: &mut HeaderMap, limited: ReachedLimit) {
     let wait = match limited {
-        Limited::Requests { retry_after } => retry_after,
-        Limited::Connections => DEFAULT_RETRY_AFTER,
+        ReachedLimit::Requests { retry_after } => retry_after,
+        ReachedLimit::Connections => DEFAULT_RETRY_AFTER,
     };
     headers.insert(RETRY_AFTER, whole_seconds(wait));
     headers.insert(CACHE_STATUS, refused_status("limit", limited.as_str()));

@@ -5,13 +5,13 @@
 pub(crate) mod connection;
 pub(crate) mod control;
 mod crowding;
-mod dormant;
 pub(crate) mod live_settings;
 mod protocol;
 pub(crate) mod sent_body;
 pub(crate) mod streams;
 pub(crate) mod timeouts;
 mod watched_socket;
+mod woken_future;
 
 use std::io;
 use std::net::IpAddr;
@@ -25,12 +25,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::connection::{ConnectionContext, Handler, Shutdown};
-use self::control::{Change, Changes, Opened};
+use self::control::{Change, Changes, OpenedListener};
 use self::crowding::Place;
-use self::live_settings::InForce;
+use self::live_settings::ActiveSettings;
 use crate::metrics::Metrics;
 use tidegate_plan::Client;
-use tidegate_socket::{Accepted, Listener};
+use tidegate_socket::{AcceptedConnection, Listener};
 use tidegate_telemetry::progress::told_of;
 
 /// The pause between two attempts to accept while the system lacks a resource (EMFILE, ENOBUFS).
@@ -80,7 +80,12 @@ impl<H: Handler> Server<H> {
     }
 
     /// Serves a listener until it is stopped; then ends its connections.
-    async fn serve(self: Arc<Self>, opened: Opened, tasks: TaskTracker, shutdown: Shutdown) {
+    async fn serve(
+        self: Arc<Self>,
+        opened: OpenedListener,
+        tasks: TaskTracker,
+        shutdown: Shutdown,
+    ) {
         let own = Shutdown {
             drain: shutdown.drain.child_token(),
             abort: shutdown.abort.child_token(),
@@ -153,7 +158,7 @@ impl<H: Handler> Server<H> {
 }
 
 /// Returns the number of connections that the settings allow at once.
-fn slots(settings: &InForce) -> usize {
+fn slots(settings: &ActiveSettings) -> usize {
     settings
         .settings
         .connections
@@ -179,7 +184,7 @@ async fn end(limit: Duration, connections: &TaskTracker, shutdown: &Shutdown) {
 /// process ends has sent no request: it is cut.
 async fn open_and_run<H: Handler>(
     context: Arc<ConnectionContext<H>>,
-    accepted: Accepted,
+    accepted: AcceptedConnection,
     place: Arc<Place>,
     shutdown: Shutdown,
 ) {

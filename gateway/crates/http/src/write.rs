@@ -30,7 +30,7 @@ use crate::request_error::RequestError;
 use crate::server::sent_body::SentBody;
 use crate::{Frontend, find_route};
 use tidegate_access::without_signature;
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, OpenOptions};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::precondition::{self, ConditionVerdict, RequestedState, Validators};
@@ -144,7 +144,7 @@ impl Frontend {
             WriteCondition::Absent => true,
             WriteCondition::Version(_) => false,
             WriteCondition::Anything => {
-                let opened = self.engine.open(&route.source, key, Open::default());
+                let opened = self.engine.open(&route.source, key, OpenOptions::default());
                 opened.await.err() == Some(Error::NotFound)
             }
         };
@@ -179,9 +179,9 @@ impl Frontend {
             }
             RequestedState::Judge => {}
         }
-        let current = Open {
+        let current = OpenOptions {
             revalidate: true,
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let object = match self.engine.open(&route.source, key, current).await {
             Ok(object) => object,

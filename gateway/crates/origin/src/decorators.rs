@@ -12,12 +12,12 @@
 //! `breaker` lies above `limit` because a request that it refuses need not queue.
 
 pub(crate) mod breaker;
-mod checked;
+mod checked_origin;
 mod deadline;
 pub(crate) mod exchange;
 mod limit;
-mod metered;
-mod proven;
+mod metered_origin;
+mod proven_origin;
 mod resume;
 
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use crate::{Metrics, Origin, Settings};
 pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) -> Arc<dyn Origin> {
     let meter = metrics.of(&settings.name);
     let origin = Arc::new(deadline::Deadline::new(origin, settings.deadlines));
-    let origin = Arc::new(checked::Checked::new(origin));
-    let origin = Arc::new(metered::Metered::new(origin, meter.clone()));
+    let origin = Arc::new(checked_origin::CheckedOrigin::new(origin));
+    let origin = Arc::new(metered_origin::MeteredOrigin::new(origin, meter.clone()));
     let origin = Arc::new(limit::Limit::new(
         origin,
         settings.max_requests,
@@ -44,6 +44,9 @@ pub fn stack(origin: Arc<dyn Origin>, settings: &Settings, metrics: &Metrics) ->
         settings.breaker,
         meter.clone(),
     ));
-    let origin = Arc::new(proven::Proven::new(origin, settings.missing_is_403));
+    let origin = Arc::new(proven_origin::ProvenOrigin::new(
+        origin,
+        settings.missing_is_403,
+    ));
     Arc::new(resume::Resume::new(origin, settings.retry, meter))
 }

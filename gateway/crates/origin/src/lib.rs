@@ -7,7 +7,6 @@
 //! exchange( resume( proven( breaker( limit( metered( checked( deadline( s3 ) ) ) ) ) ) ) )
 //! ```
 
-mod awaited;
 pub mod cause;
 pub mod client;
 mod decorators;
@@ -21,22 +20,24 @@ pub mod settings;
 mod sums;
 #[cfg(test)]
 mod testing;
+mod wait_flag;
 pub mod write;
 
-pub use awaited::Awaited;
 pub use cause::Cause;
-pub use decorators::exchange::{Connected, LiveOrigin, ReadAgain};
+pub use decorators::exchange::{ConnectedOrigin, LiveOrigin, SettingsReader};
 pub use decorators::stack;
 #[cfg(any(test, feature = "testing"))]
 pub use fake::FakeOrigin;
-pub use list::{After, List, Listed, Listing};
+pub use list::{List, ListedObject, Listing, PageStart};
 pub use metrics::Metrics;
 pub use payload::Payload;
 pub use s3::SetupError;
 pub use settings::Settings;
 pub use sums::{RunningSum, Sums};
+pub use wait_flag::WaitFlag;
 pub use write::{
-    CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, WriteOutcome, Written,
+    CompletedPart, CopySource, Guard, OriginWrite, PartSums, Upload, Write, WriteOutcome,
+    WrittenVersion,
 };
 
 use std::fmt;

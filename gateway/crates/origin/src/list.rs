@@ -15,14 +15,14 @@ pub struct List {
     /// Whether keys with a `/` after the prefix are grouped into the folder that ends with it.
     pub delimiter: bool,
     /// The beginning of the page; `None` means the first key.
-    pub after: Option<After>,
+    pub after: Option<PageStart>,
     /// The most objects and folders together, from 1 to [`MAX_PAGE_KEYS`].
     pub limit: u16,
 }
 
 /// The beginning of a page.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum After {
+pub enum PageStart {
     /// The page begins after this key, which need not exist. With a delimiter, a folder that holds
     /// later keys is on the page even if the key lies in it.
     Key(String),
@@ -34,11 +34,11 @@ pub enum After {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
     /// Objects, in order of their keys.
-    pub objects: Vec<Listed>,
+    pub objects: Vec<ListedObject>,
     /// Folders, each with the prefix and the `/` it ends with, in order.
     pub folders: Vec<String>,
     /// The beginning of the next page; `None` on the last. A page may be empty and not be the last.
-    pub next: Option<After>,
+    pub next: Option<PageStart>,
 }
 
 /// The most empty pages in a row of one listing.
@@ -53,7 +53,7 @@ impl EmptyPages {
     ///
     /// # Errors
     /// [`OriginError::BadAnswer`]: too many pages were empty.
-    pub fn next(&mut self, page: &Listing) -> Result<Option<After>, OriginError> {
+    pub fn next(&mut self, page: &Listing) -> Result<Option<PageStart>, OriginError> {
         let is_empty = page.objects.is_empty() && page.folders.is_empty();
         self.0 = if is_empty { self.0 + 1 } else { 0 };
         match page.next.is_some() && self.0 > MAX_EMPTY_PAGES {
@@ -67,7 +67,7 @@ impl EmptyPages {
 
 /// A listing's entry for an object. It is not a version: headers are missing, and the ETag may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedObject {
     /// The key as it is, even if it is no valid [`ObjectKey`](tidegate_plan::ObjectKey), as with dot
     /// segments.
     pub key: String,

@@ -80,13 +80,13 @@ type OriginMap = HashMap<Arc<str>, ShownOrigin>;
 #[derive(Debug)]
 struct ShownOrigin {
     meters: Weak<OriginMeters>,
-    counted: Arc<Counted>,
+    counted: Arc<OriginCounters>,
 }
 
 /// The labels of an origin that were counted so far. Another origin of its name that begins before it has ended takes them
 /// over.
 #[derive(Debug, Default)]
-struct Counted {
+struct OriginCounters {
     requests: Mutex<HashMap<RequestKey, Counter>>,
     broken: Mutex<HashMap<&'static str, Counter>>,
 }
@@ -145,7 +145,7 @@ impl Metrics {
         Meter(meters)
     }
 
-    fn meters_of(&self, origin: Arc<str>, counted: Arc<Counted>) -> OriginMeters {
+    fn meters_of(&self, origin: Arc<str>, counted: Arc<OriginCounters>) -> OriginMeters {
         let label = OriginLabel {
             origin: origin.clone(),
         };
@@ -212,7 +212,7 @@ struct OriginMeters {
     breaker_open: Gauge,
     running: [Gauge; 2],
     queued: [Gauge; 2],
-    counted: Arc<Counted>,
+    counted: Arc<OriginCounters>,
     all: Metrics,
 }
 

@@ -31,8 +31,8 @@ use self::conditions::KnownConditions;
 use self::failure::FailureReader;
 use super::settings::{Credentials, Settings};
 use super::{
-    After, Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
-    Write, WriteOutcome,
+    Answer, Body, Condition, Content, Get, List, Listing, Origin, OriginError, OriginWrite,
+    PageStart, Write, WriteOutcome,
 };
 use tidegate_plan::{Bucket, ObjectKey, OriginId, RangeSpec, Version};
 
@@ -162,8 +162,8 @@ impl S3 {
             // A key may hold characters that XML cannot.
             .encoding_type(EncodingType::Url);
         list = match request.after {
-            Some(After::Key(key)) => list.start_after(key),
-            Some(After::Token(token)) => list.continuation_token(token),
+            Some(PageStart::Key(key)) => list.start_after(key),
+            Some(PageStart::Token(token)) => list.continuation_token(token),
             None => list,
         };
         match list.send().await {

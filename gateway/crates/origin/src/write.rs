@@ -208,7 +208,7 @@ impl Guard {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// An object, after put, complete and copy.
-    Object(Written),
+    Object(WrittenVersion),
     /// An upload, after begin.
     Upload(Upload),
     /// A part's tag, after part and copy part.
@@ -221,7 +221,7 @@ pub enum WriteOutcome {
 
 /// A version that was just written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenVersion {
     /// Its validator.
     pub etag: ETag,
     /// The bucket's id of it, if the bucket keeps versions.

@@ -135,7 +135,7 @@ impl Listener {
     ///
     /// # Errors
     /// Those of the system; the next call may succeed.
-    pub async fn accept(&self) -> io::Result<Accepted> {
+    pub async fn accept(&self) -> io::Result<AcceptedConnection> {
         let (stream, address) = match &self.kind {
             ListenerKind::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
@@ -148,7 +148,7 @@ impl Listener {
                 (stream.into(), None)
             }
         };
-        Ok(Accepted {
+        Ok(AcceptedConnection {
             stream,
             address,
             tls: self.tls.clone(),
@@ -158,13 +158,13 @@ impl Listener {
 
 /// A connection that was accepted; with TLS, the handshake is yet to come.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AcceptedConnection {
     stream: Stream,
     address: Option<IpAddr>,
     tls: Option<Acceptor>,
 }
 
-impl Accepted {
+impl AcceptedConnection {
     /// Returns the IP address of the peer; `None` on a Unix socket.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {

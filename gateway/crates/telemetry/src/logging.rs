@@ -232,12 +232,12 @@ fn field(out: &mut Writer<'_>, field: &Field, value: &dyn std::fmt::Debug) -> st
     if field.name() != "message" {
         write!(out, "{}=", field.name())?;
     }
-    write!(Escaped(out), "{value:?}")
+    write!(EscapingWriter(out), "{value:?}")
 }
 
-struct Escaped<'a, 'w>(&'a mut Writer<'w>);
+struct EscapingWriter<'a, 'w>(&'a mut Writer<'w>);
 
-impl std::fmt::Write for Escaped<'_, '_> {
+impl std::fmt::Write for EscapingWriter<'_, '_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         for c in text.chars() {
             if c.is_control() {

@@ -22,9 +22,9 @@ fn own_part() -> usize {
 
 /// A value for each part of the threads. A few threads may share one.
 #[derive(Debug, Default)]
-pub struct ByThread<T>([T; PARTS]);
+pub struct ThreadShards<T>([T; PARTS]);
 
-impl<T> ByThread<T> {
+impl<T> ThreadShards<T> {
     /// Returns the value of the calling thread's part.
     pub fn own(&self) -> &T {
         &self.0[own_part()]
@@ -32,20 +32,20 @@ impl<T> ByThread<T> {
 }
 
 /// A counter that many threads add to.
-pub type Counter = counter::Counter<u64, Sharded>;
+pub type Counter = counter::Counter<u64, ShardedNumber>;
 
 /// A gauge that many threads raise and lower. [`gauge::Gauge::set`] is for tests: it may undo what another thread adds.
-pub type Gauge = gauge::Gauge<i64, Sharded>;
+pub type Gauge = gauge::Gauge<i64, ShardedNumber>;
 
 /// A number in parts on cache lines of their own. Reading it adds them up, which is no snapshot.
 #[derive(Debug, Default)]
-pub struct Sharded([Part; PARTS]);
+pub struct ShardedNumber([Part; PARTS]);
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Part(AtomicU64);
 
-impl Sharded {
+impl ShardedNumber {
     /// Adds `value`, and returns what the thread's part was before.
     fn add(&self, value: u64) -> u64 {
         self.0[own_part()].0.fetch_add(value, Relaxed)
@@ -57,7 +57,7 @@ impl Sharded {
     }
 }
 
-impl counter::Atomic<u64> for Sharded {
+impl counter::Atomic<u64> for ShardedNumber {
     fn inc(&self) -> u64 {
         self.add(1)
     }
@@ -71,7 +71,7 @@ impl counter::Atomic<u64> for Sharded {
     }
 }
 
-impl gauge::Atomic<i64> for Sharded {
+impl gauge::Atomic<i64> for ShardedNumber {
     fn inc(&self) -> i64 {
         gauge::Atomic::inc_by(self, 1)
     }
@@ -110,9 +110,9 @@ struct Buckets {
     /// The bound of the first bucket, in nanoseconds.
     first: u64,
     /// The last one has no bound.
-    counts: [Sharded; BUCKETS + 1],
+    counts: [ShardedNumber; BUCKETS + 1],
     /// Nanoseconds.
-    sum: Sharded,
+    sum: ShardedNumber,
 }
 
 impl Durations {
@@ -122,7 +122,7 @@ impl Durations {
         Self(Arc::new(Buckets {
             first: nanos(first).max(1),
             counts: Default::default(),
-            sum: Sharded::default(),
+            sum: ShardedNumber::default(),
         }))
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Certificate {
 
 /// The names and times of a certificate that was issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The names of servers, in lower case.
     pub names: Vec<String>,
     /// The time when it begins, in seconds since 1970.
@@ -61,7 +61,7 @@ pub struct Issued {
     pub end: i64,
 }
 
-impl Issued {
+impl IssuedCertificate {
     /// Reads a file that has a certificate with its chain, and its key.
     ///
     /// # Errors

@@ -21,12 +21,12 @@ pub struct Challenges(Mutex<HashMap<String, Arc<CertifiedKey>>>);
 
 /// The answer to one challenge, which is shown for as long as this is kept.
 #[derive(Debug)]
-pub struct Answered {
+pub struct ChallengeAnswer {
     challenges: Arc<Challenges>,
     name: String,
 }
 
-impl Drop for Answered {
+impl Drop for ChallengeAnswer {
     fn drop(&mut self) {
         self.challenges.lock().remove(&self.name);
     }
@@ -42,14 +42,14 @@ impl Challenges {
         name: &str,
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
-    ) -> Result<Answered, TlsError> {
+    ) -> Result<ChallengeAnswer, TlsError> {
         let key = ring::default_provider()
             .key_provider
             .load_private_key(key)?;
         let certified = CertifiedKey::new(vec![certificate], key);
         let name = name.to_ascii_lowercase();
         self.lock().insert(name.clone(), Arc::new(certified));
-        Ok(Answered {
+        Ok(ChallengeAnswer {
             challenges: self.clone(),
             name,
         })

@@ -26,8 +26,8 @@ mod names;
 pub mod pinned;
 mod server;
 
-pub use certificate::{CertificateFiles, Issued, KeySource};
-pub use challenge::{Answered, Challenges};
+pub use certificate::{CertificateFiles, IssuedCertificate, KeySource};
+pub use challenge::{ChallengeAnswer, Challenges};
 pub use client_names::ClientNames;
 pub use error::TlsError;
 pub use handshake::{Acceptor, BoundedSocket, HandshakeError, TlsStream};
@@ -77,9 +77,9 @@ impl fmt::Debug for Tls {
 
 /// Certificates that were read and fit their keys, ready to be put in force.
 #[derive(Debug)]
-pub struct Prepared(Server);
+pub struct PreparedCertificates(Server);
 
-impl Prepared {
+impl PreparedCertificates {
     /// Reads the certificates and keys, to be shown beside the answers to `challenges`. It reads files, and so may block.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Prepared {
 impl Tls {
     /// Puts the certificates in force.
     #[must_use]
-    pub fn new(prepared: Prepared) -> Arc<Self> {
+    pub fn new(prepared: PreparedCertificates) -> Arc<Self> {
         let metrics = Metrics::default();
         metrics.set_expiries(&prepared.0);
         Arc::new(Self {
@@ -108,7 +108,7 @@ impl Tls {
     }
 
     /// Puts other certificates in force for connections from now on.
-    pub fn replace(&self, prepared: Prepared) {
+    pub fn replace(&self, prepared: PreparedCertificates) {
         let _held = self.exchange.lock().recover();
         self.metrics.set_expiries(&prepared.0);
         self.present.store(Arc::new(prepared.0));

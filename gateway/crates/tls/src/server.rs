@@ -42,7 +42,7 @@ struct ClientCa {
 }
 
 /// The result of reading a file again: its path.
-pub(crate) type Refreshed = Result<PathBuf, TlsError>;
+pub(crate) type RefreshResult = Result<PathBuf, TlsError>;
 
 impl Server {
     /// Reads all files.
@@ -124,7 +124,7 @@ impl Server {
 
     /// Reads the files again that have changed. Returns what is in force with them, if there is any change, and the
     /// result of each. Those that the operating system could not read are read again by the next call.
-    pub(crate) fn refresh(&self) -> (Option<Self>, Vec<Refreshed>) {
+    pub(crate) fn refresh(&self) -> (Option<Self>, Vec<RefreshResult>) {
         let provider = Arc::new(ring::default_provider());
         let mut results = Vec::new();
         let slots = self.slots.iter().map(|old| {
@@ -157,7 +157,7 @@ impl Server {
             results.push(result);
             kept
         });
-        let may_pass = |result: &Refreshed| result.as_ref().is_err_and(TlsError::may_pass);
+        let may_pass = |result: &RefreshResult| result.as_ref().is_err_and(TlsError::may_pass);
         if results.iter().all(may_pass) {
             return (None, results);
         }

@@ -129,7 +129,7 @@ fn tls(certificates: &[CertificateFiles], client_ca: Option<PathBuf>) -> Arc<Tls
         certificates: certificates.to_vec(),
         client_ca,
     };
-    Tls::new(Prepared::read(settings, &Arc::default()).expect("right files"))
+    Tls::new(PreparedCertificates::read(settings, &Arc::default()).expect("right files"))
 }
 
 /// A connection of which both ends are here.

@@ -27,7 +27,7 @@ use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::{self, FilingCause, RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Core, Error, ReadContext};
 use tidegate_origin::write::Headers;
-use tidegate_origin::{Guard, OriginError, Written};
+use tidegate_origin::{Guard, OriginError, WrittenVersion};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version, VersionId};
 
@@ -296,7 +296,7 @@ async fn copy_over(
     what: (&Version, Option<Headers>),
     from: &ObjectKey,
     (new, keep): (&ObjectId, bool),
-) -> Result<Written, WriteError> {
+) -> Result<WrittenVersion, WriteError> {
     let guard = if keep { Guard::Absent } else { Guard::None };
     let version = what.0;
     match copy(inner, source, what, from, (new, guard), &|| {}).await {
@@ -308,7 +308,7 @@ async fn copy_over(
         Err(error) if keep && leaves_doubt(&error) => {
             let found = source.origin.head(&new.key).await;
             let found = found.ok().filter(|found| is_copy(found, version));
-            let copied = |found: Version| Written {
+            let copied = |found: Version| WrittenVersion {
                 etag: found.etag,
                 version_id: found.version_id,
                 answered: None,

@@ -79,7 +79,7 @@ pub use draft::writer::Writer;
 pub use error::WriteError;
 pub use locks::folder_locks::{FolderLock, PathLock};
 pub use path::WritePath;
-pub use publish::queue::Pending;
+pub use publish::queue::PendingWrite;
 pub use publish::refused::{PossibleChoices, RefusedChoice, ResolveError};
 pub use spool::SpoolError;
 pub use spool::reading::{Progress, SpoolReading};

@@ -6,7 +6,7 @@
 //! nothing. Memory is reserved when a client begins, up to half of the budget for all clients.
 //! So a hundred slow ones cannot take the readers' memory.
 
-mod filling;
+mod part_buffer;
 mod publish;
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use self::filling::Filling;
+use self::part_buffer::PartBuffer;
 use crate::WriteError;
 use crate::change::change_mark::change_key;
 use crate::locks::key_locks::KeyLock;
@@ -83,7 +83,7 @@ pub struct IncomingObject {
 
 /// The reason why no more bytes arrive: the client left, or its connection broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClientLeft;
+pub struct ClientDisconnect;
 
 impl WritePath {
     /// Writes an object as its bytes arrive; returns its tag. Readers in this process find the
@@ -100,7 +100,7 @@ impl WritePath {
         source: &Arc<ReadContext>,
         key: &ObjectKey,
         incoming: IncomingObject,
-        body: impl Stream<Item = Result<Bytes, ClientLeft>> + Send + Unpin + 'static,
+        body: impl Stream<Item = Result<Bytes, ClientDisconnect>> + Send + Unpin + 'static,
     ) -> Result<ETag, WriteError> {
         let id = source.object(key);
         if incoming.length.is_some_and(|length| length > MAX_RECEIVED) {
@@ -111,7 +111,7 @@ impl WritePath {
         // Once it is about to appear, it runs to its end, or the engine's, also if the caller stops
         // waiting.
         self.core.spawn(trace::carry(async move {
-            let received = Receiving::run(&path, &source, &id, incoming, body, tell.closed());
+            let received = ObjectReceiver::run(&path, &source, &id, incoming, body, tell.closed());
             let result = catch_panic(received).await;
             match &result {
                 Ok(_) => path.notify(&id).await,
@@ -232,7 +232,7 @@ struct PublishLocks {
 }
 
 /// An object that is being received and sent.
-struct Receiving {
+struct ObjectReceiver {
     core: Arc<Core>,
     source: Arc<ReadContext>,
     id: ObjectId,
@@ -242,17 +242,17 @@ struct Receiving {
     parts: Vec<CompletedPart>,
     /// The chunks of its parts in memory.
     chunks: Arc<PartChunks>,
-    filling: Filling,
+    filling: PartBuffer,
     size: u64,
 }
 
-impl Receiving {
+impl ObjectReceiver {
     async fn run(
         path: &Arc<WritePath>,
         source: &Arc<ReadContext>,
         id: &ObjectId,
         incoming: IncomingObject,
-        body: impl Stream<Item = Result<Bytes, ClientLeft>> + Send + Unpin,
+        body: impl Stream<Item = Result<Bytes, ClientDisconnect>> + Send + Unpin,
         left: impl Future<Output = ()> + Send,
     ) -> Result<ETag, WriteError> {
         let core = &path.core;
@@ -267,7 +267,7 @@ impl Receiving {
                 sent: JoinSet::new(),
                 parts: Vec::new(),
                 chunks: Arc::new(PartChunks::new(core)),
-                filling: Filling::default(),
+                filling: PartBuffer::default(),
                 size: 0,
             };
             receiving.receive_body(body).await?;
@@ -300,13 +300,13 @@ impl Receiving {
 
     async fn receive_body(
         &mut self,
-        mut body: impl Stream<Item = Result<Bytes, ClientLeft>> + Send + Unpin,
+        mut body: impl Stream<Item = Result<Bytes, ClientDisconnect>> + Send + Unpin,
     ) -> Result<(), WriteError> {
         let sizes = sizes(self.incoming.length);
         let most = self.incoming.length.unwrap_or(MAX_RECEIVED);
         let mut index = 0;
         while let Some(piece) = body.next().await {
-            let piece = piece.map_err(|ClientLeft| WriteError::Interrupted)?;
+            let piece = piece.map_err(|ClientDisconnect| WriteError::Interrupted)?;
             if piece.len() as u64 > most - self.size {
                 return Err(WriteError::TooLarge);
             }

@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 
-mod behind;
 pub(crate) mod blocks;
 pub(crate) mod data;
 pub(crate) mod disk_room;
@@ -36,6 +35,7 @@ pub(crate) mod replay;
 mod slots;
 pub(crate) mod space;
 mod tail;
+mod write_behind;
 
 use blocks::Memory;
 use disk_room::DiskRoom;

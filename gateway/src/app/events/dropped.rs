@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use futures_util::StreamExt as _;
 use tidegate_cache::Stores;
-use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, Open, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, OpenOptions, Parts, ReadContext};
 use tidegate_origin::{FakeOrigin, Origin};
 use tidegate_plan::{ByteRange, Geometry, ObjectKey, Profile, RangeSpec, Timestamp};
 use tokio::time::{Instant, sleep};
@@ -208,9 +208,9 @@ impl World {
 
     /// Returns the number of the version that a reader gets.
     async fn read(&self, key: usize) -> u64 {
-        let first = Open {
+        let first = OpenOptions {
             first: Some(RangeSpec::From(0)),
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let opened = self
             .engine

@@ -32,7 +32,7 @@ use tidegate_plan::{Bucket, ChangeKind, FolderChange, KeyChange, ObjectKey, Orig
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The origins of a bucket's name: with each the name of the origin, and its bucket.
-type Named = BTreeMap<String, Vec<(String, OriginId, Bucket)>>;
+type NamedOrigins = BTreeMap<String, Vec<(String, OriginId, Bucket)>>;
 
 /// This gateway in its fleet.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(in crate::app) struct FleetLink {
 
 /// The buckets of this gateway, as a fleet names them. A reload exchanges them.
 #[derive(Debug)]
-struct FleetBuckets(ArcSwap<Named>);
+struct FleetBuckets(ArcSwap<NamedOrigins>);
 
 /// The parts that a message of another gateway reaches.
 struct MemberSink {
@@ -139,8 +139,8 @@ pub(in crate::app) fn check(config: &Config, env: &Environment) -> anyhow::Resul
 }
 
 /// Returns the origins by the names of their buckets.
-fn named(config: &Config, origins: &Origins) -> Named {
-    let mut named = Named::new();
+fn named(config: &Config, origins: &Origins) -> NamedOrigins {
+    let mut named = NamedOrigins::new();
     for section in &config.origin {
         if let Some(origin) = origins.get(&section.name) {
             let one = (section.name.clone(), origin.id(), origin.bucket());
@@ -214,7 +214,7 @@ impl FleetLink {
         let new = Arc::new(named(config, origins));
         let old = self.buckets.0.swap(new.clone());
         self.fleet.set_buckets(self.buckets.names());
-        let ids = |named: &Named| named.values().flatten().map(|(_, id, _)| *id).collect();
+        let ids = |named: &NamedOrigins| named.values().flatten().map(|(_, id, _)| *id).collect();
         let (old, new): (HashSet<_>, HashSet<_>) = (ids(&old), ids(&new));
         let joined = new.difference(&old);
         let doubts: Vec<_> = joined.map(|origin| self.engine.doubt(*origin)).collect();

@@ -16,7 +16,7 @@ use crate::doctor::{self, DoctorOptions, Progress};
 use crate::link;
 use tidegate_admin::Admin;
 use tidegate_admin::auth::Guesses;
-use tidegate_config::{Config, ConsoleAccess, EventsKind, Loaded, ValueLocation, is_live};
+use tidegate_config::{Config, ConsoleAccess, EventsKind, LoadedConfig, ValueLocation, is_live};
 use tidegate_console::gateway::{
     ChangeNeeds, ConnectionRate, DoctorOrder, FleetPeer, HookInfo, LastEvent, Link, LinkRequest,
     OriginInfo, Overview, Prices, RouteInfo, Setting, SettingSource, StageRate, SubscriptionInfo,
@@ -212,7 +212,7 @@ impl io::Write for LineSender {
 }
 
 /// Returns the keys that should have another value, but those that the environment sets: no override goes before it.
-fn suggestions(loaded: &Loaded, report: &doctor::Report) -> Vec<Suggestion> {
+fn suggestions(loaded: &LoadedConfig, report: &doctor::Report) -> Vec<Suggestion> {
     let Some(recommended) = &report.diagnosis.settings else {
         return Vec::new();
     };

@@ -6,7 +6,7 @@ use futures_core::future::BoxFuture;
 
 use crate::app::events::fleet::FleetLink;
 use tidegate_admin::pins::{Pin, PinError, Pins};
-use tidegate_admin::place::{Below, Locate};
+use tidegate_admin::place::{Locate, LocatedPrefix};
 use tidegate_cache::{Meta, Tiers, pins};
 use tidegate_plan::ByteSize;
 
@@ -22,7 +22,7 @@ pub(in crate::app) struct OperatorPins<L> {
 impl<L> OperatorPins<L> {
     /// Sets or removes a pin, and tells the other gateways of it. It goes on if its caller leaves: a pin that is kept here
     /// must not be kept from the others.
-    async fn change(&self, below: &Below, limit: Option<u64>) -> Result<(), PinError> {
+    async fn change(&self, below: &LocatedPrefix, limit: Option<u64>) -> Result<(), PinError> {
         let (meta, fleet) = (self.meta.clone(), self.fleet.clone());
         let (origin, prefix) = (below.source.origin.id(), below.prefix.clone());
         let change = async move {
@@ -73,7 +73,7 @@ impl<L: Locate> Pins for OperatorPins<L> {
 
     fn pin<'a>(
         &'a self,
-        below: &'a Below,
+        below: &'a LocatedPrefix,
         limit: u64,
     ) -> BoxFuture<'a, Result<Option<String>, PinError>> {
         Box::pin(async move {
@@ -83,7 +83,7 @@ impl<L: Locate> Pins for OperatorPins<L> {
         })
     }
 
-    fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>> {
+    fn unpin<'a>(&'a self, below: &'a LocatedPrefix) -> BoxFuture<'a, Result<(), PinError>> {
         Box::pin(self.change(below, None))
     }
 }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crate::app::settings::{self, ADMIN_SOCKET_MODE};
 use tidegate_admin::AdminControl;
 use tidegate_admin::auth::AdminToken;
-use tidegate_config::{Config, Environment, ListenOn};
+use tidegate_config::{Config, Environment, ListenAddress};
 use tidegate_plan::{Listen, Token};
 use tidegate_socket::Listener;
 use tidegate_tls::{Side, Tls};
@@ -45,10 +45,10 @@ impl LiveAdmin {
 
     async fn listener(
         &self,
-        wanted: &ListenOn,
+        wanted: &ListenAddress,
         tls: &Arc<Tls>,
     ) -> anyhow::Result<Option<(Listen, Listener)>> {
-        let ListenOn {
+        let ListenAddress {
             address,
             tls: has_tls,
         } = wanted;

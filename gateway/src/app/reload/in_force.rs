@@ -1,11 +1,11 @@
 //! The configuration in force after a reload.
 
-use tidegate_config::{Admin, Cache, Config, LiveKeys, Loaded, Log, State};
+use tidegate_config::{Admin, Cache, Config, LiveKeys, LoadedConfig, Log, State};
 
 /// Returns what is in force after a reload that has applied these keys. The others are still as they were, and are named
 /// again by the next reload.
-pub(super) fn after(old: &Loaded, new: Loaded, live: LiveKeys) -> Loaded {
-    Loaded {
+pub(super) fn after(old: &LoadedConfig, new: LoadedConfig, live: LiveKeys) -> LoadedConfig {
+    LoadedConfig {
         written: old.written.with_live(&new.written, |key| live.has(key)),
         config: config(&old.config, &new.config, live),
         ..new

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 
 use crate::app::settings::PUBLIC_SOCKET_MODE;
-use tidegate_config::ListenOn;
+use tidegate_config::ListenAddress;
 use tidegate_http::Control;
 use tidegate_plan::Listen;
 use tidegate_socket::Listener;
@@ -23,7 +23,7 @@ pub(super) struct PreparedListeners {
 /// Names the address that cannot be bound.
 pub(super) async fn prepare(
     control: &Control,
-    wanted: &[ListenOn],
+    wanted: &[ListenAddress],
     tls: &Arc<Tls>,
 ) -> anyhow::Result<PreparedListeners> {
     let mut open = control.listeners();

@@ -21,13 +21,13 @@ pub(in crate::app) struct Accesses {
     /// Their keys, which are not in force yet.
     prepared: Vec<(Arc<KeySource>, PreparedKeys)>,
     /// The accesses of before that had keys or a server, and have none now.
-    gone: Gone,
+    gone: RemovedNames,
     metrics: Metrics,
 }
 
 /// The names of accesses whose keys or servers a configuration has no more.
 #[derive(Debug, Clone, Default)]
-struct Gone {
+struct RemovedNames {
     keys: Vec<String>,
     servers: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl Accesses {
         }
         let servers = self.by_name.values().filter_map(|one| one.server.as_ref());
         servers.for_each(|server| server.apply());
-        let Gone { keys, servers } = std::mem::take(&mut self.gone);
+        let RemovedNames { keys, servers } = std::mem::take(&mut self.gone);
         keys.iter().for_each(|name| self.metrics.forget_keys(name));
         servers
             .iter()
@@ -86,7 +86,7 @@ impl Accesses {
             let made = made.with_context(|| format!("access `{name}`"))?;
             next.by_name.insert(name.clone(), made);
         }
-        next.gone = Gone {
+        next.gone = RemovedNames {
             keys: self.gone(&next, |access| access.keys.is_some()),
             servers: self.gone(&next, |access| access.server.is_some()),
         };

@@ -32,7 +32,7 @@ pub struct Disk {
 
 /// The write settings of a gateway's mount.
 #[derive(Debug, Clone, Copy)]
-pub struct Writing {
+pub struct MountWriteSettings {
     /// `commit`: `close`, or `background`.
     pub commit: &'static str,
     /// `spool.size`, in MiB.
@@ -61,7 +61,7 @@ pub struct Home {
     /// Whether users other than root may enter the mount.
     pub shared: bool,
     /// The mount's write settings; if `None`, it is read-only.
-    pub writing: Option<Writing>,
+    pub writing: Option<MountWriteSettings>,
     /// The file through which it joins a [`Limit`].
     pub door: Option<PathBuf>,
     /// Whether its instructions are counted.
@@ -72,7 +72,7 @@ pub struct Home {
 
 /// The state to wait for at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
+pub enum StartState {
     /// The gateway accepts connections.
     Listening,
     /// The index of every disk is loaded.
@@ -122,7 +122,7 @@ impl Home {
 
     /// Makes the mount writable.
     #[must_use]
-    pub const fn writing(mut self, how: Writing) -> Self {
+    pub const fn writing(mut self, how: MountWriteSettings) -> Self {
         self.writing = Some(how);
         self
     }
@@ -158,7 +158,7 @@ impl Home {
     ///
     /// # Errors
     /// If it does not start, or does not reach the state `until` in time.
-    pub async fn start(&self, until: Until) -> Result<Peer> {
+    pub async fn start(&self, until: StartState) -> Result<Peer> {
         std::fs::create_dir_all(&self.dir)?;
         let (public, admin) = (free_addr(), free_addr());
         let socket = self.dir.join("http.sock");
@@ -175,9 +175,9 @@ impl Home {
             .with_admin(admin)
             .with_socket(socket);
         match until {
-            Until::Listening => {}
-            Until::Loaded => self.wait_until_loaded(&peer).await?,
-            Until::Ready => wait_until_ready(admin).await?,
+            StartState::Listening => {}
+            StartState::Loaded => self.wait_until_loaded(&peer).await?,
+            StartState::Ready => wait_until_ready(admin).await?,
         }
         Ok(peer)
     }
@@ -222,7 +222,7 @@ impl Home {
                 text += "allow_other = true\n";
             }
         }
-        if let Some(Writing { commit, spool_mib }) = self.writing {
+        if let Some(MountWriteSettings { commit, spool_mib }) = self.writing {
             let spool = self.dir.join("spool");
             text += &format!("writable = true\ncommit = \"{commit}\"\n");
             text += &format!("[spool]\npath = {spool:?}\nsize = \"{spool_mib}MiB\"\n");

@@ -16,7 +16,7 @@ use crate::ways::Ways;
 const CREDENTIALS: u64 = 3000;
 
 /// A target, and the token that it is shown with.
-type Shown = (String, Option<String>);
+type TokenCase = (String, Option<String>);
 
 /// Adds the CPU time that the first verification of each kind of credential takes, in microseconds.
 pub(super) async fn measure(
@@ -30,7 +30,7 @@ pub(super) async fn measure(
     for algorithm in Algorithm::ALL {
         let token = |nth: u64| signer.jwt(algorithm, &format!("reader {nth}"), ways::expiry());
         let shown = |nth| Ok((format!("/jwt/{KEY}"), Some(token(nth)?)));
-        let all: Vec<Shown> = (0..count).map(shown).collect::<Result<_>>()?;
+        let all: Vec<TokenCase> = (0..count).map(shown).collect::<Result<_>>()?;
         found.add(algorithm.name(), over_repeated(peer, &all, pattern).await?);
     }
     let mut urls = vec![];
@@ -41,7 +41,7 @@ pub(super) async fn measure(
     found.add("presigned URL", over_repeated(peer, &urls, pattern).await?);
     let prefix = |nth| signer.prefix("/signed/", ways::expiry() + nth);
     let prefixes = (0..count).map(|nth| (format!("/signed/{}/{KEY}", prefix(nth)), None));
-    let prefixes: Vec<Shown> = prefixes.collect();
+    let prefixes: Vec<TokenCase> = prefixes.collect();
     found.add(
         "signed prefix",
         over_repeated(peer, &prefixes, pattern).await?,
@@ -50,15 +50,15 @@ pub(super) async fn measure(
 }
 
 /// Returns the CPU time of a request with a new credential over that of one with a repeated credential, in microseconds.
-async fn over_repeated(peer: &Peer, all: &[Shown], pattern: Pattern) -> Result<f64> {
+async fn over_repeated(peer: &Peer, all: &[TokenCase], pattern: Pattern) -> Result<f64> {
     let new = cpu_of(peer, all, pattern).await?;
     let last = all.last().into_iter().cycle().take(all.len());
-    let repeated: Vec<Shown> = last.cloned().collect();
+    let repeated: Vec<TokenCase> = last.cloned().collect();
     Ok(new - cpu_of(peer, &repeated, pattern).await?)
 }
 
 /// Makes each request, one after the other, and returns the CPU time of one.
-async fn cpu_of(peer: &Peer, all: &[Shown], pattern: Pattern) -> Result<f64> {
+async fn cpu_of(peer: &Peer, all: &[TokenCase], pattern: Pattern) -> Result<f64> {
     let mut connection = Connection::open(peer.addr()).await?;
     let before = peer.usage()?;
     for (target, token) in all {

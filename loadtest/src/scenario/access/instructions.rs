@@ -11,7 +11,7 @@ use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::measure::{callgrind, median};
 use crate::pattern::Pattern;
-use crate::peers::tidegate::{Until, binary};
+use crate::peers::tidegate::{StartState, binary};
 use crate::peers::{Peer, bare};
 use crate::report::{Report, Target};
 use crate::ways::Ways;
@@ -64,7 +64,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let signer = Signer::new()?;
     let home = home(context, &signer)?.under_callgrind();
     progress("the gateway starts under callgrind");
-    let peer = home.start(Until::Ready).await?;
+    let peer = home.start(StartState::Ready).await?;
     report.peer(peer.name(), peer.config());
     let ways = ways::all(&signer, &peer).await?;
     check_refusals(&peer, &ways).await?;

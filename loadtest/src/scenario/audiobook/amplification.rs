@@ -14,7 +14,7 @@ use crate::peers::tidegate::Settings;
 use crate::reading::Reading;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
-use crate::tally::{Asked, Tally};
+use crate::tally::{RequestCounts, Tally};
 
 /// The bytes after which the reader leaves.
 const LEAVES_AFTER: u64 = 10_000_000;
@@ -35,8 +35,8 @@ pub(super) async fn measure(
     progress("what the origin is asked");
     let (read, asked) = counted(context, origin, pattern, None).await?;
     let (left, asked_left) = counted(context, origin, pattern, Some(LEAVES_AFTER)).await?;
-    let over = |asked: Asked, read: u64| asked.bytes as f64 / read as f64;
-    let row = |name: &str, asked: Asked, read: u64| {
+    let over = |asked: RequestCounts, read: u64| asked.bytes as f64 / read as f64;
+    let row = |name: &str, asked: RequestCounts, read: u64| {
         let requests = (asked.get + asked.head + asked.list) as f64;
         vec![name.to_owned(), figure(over(asked, read)), figure(requests)]
     };
@@ -67,7 +67,7 @@ async fn counted(
     origin: &Origin,
     pattern: Pattern,
     leave_after: Option<u64>,
-) -> Result<(u64, Asked)> {
+) -> Result<(u64, RequestCounts)> {
     let tally = Tally::start(origin.addr).await?;
     let behind = context.origin_behind(tally.addr());
     let peer = context.start("tidegate", &behind, Settings::STREAM).await?;

@@ -18,7 +18,7 @@ const SHORTEST: u64 = 2 << 20;
 
 /// State shared by all readers and the writer.
 #[derive(Debug)]
-pub struct Shared {
+pub struct ChurnState {
     seed: u64,
     last: u64,
     /// The version of each ETag when it was first seen.
@@ -31,7 +31,7 @@ pub struct Shared {
     pub stop: AtomicBool,
 }
 
-impl Shared {
+impl ChurnState {
     /// Returns the state for versions 0 to `last`, whose contents follow from `seed`.
     #[must_use]
     pub fn new(seed: u64, last: u64) -> Self {
@@ -108,7 +108,7 @@ fn text(answer: &Answer, name: header::HeaderName) -> String {
 
 /// The observations of readers.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct Observations {
     /// Whole bodies with the right bytes.
     pub bodies: u64,
     /// Answers that broke off: the client notices that and asks again.
@@ -123,7 +123,7 @@ pub struct Seen {
     pub last_after: Vec<Duration>,
 }
 
-impl Seen {
+impl Observations {
     /// Adds the observations of another reader.
     pub fn add(&mut self, other: Self) {
         self.bodies += other.bodies;
@@ -147,26 +147,26 @@ pub struct Reader {
     addr: SocketAddr,
     path: String,
     random: Random,
-    shared: Arc<Shared>,
-    seen: Seen,
+    shared: Arc<ChurnState>,
+    seen: Observations,
 }
 
 impl Reader {
     /// Returns a reader of the object at `path`.
     #[must_use]
-    pub fn new(number: u64, addr: SocketAddr, path: String, shared: Arc<Shared>) -> Self {
+    pub fn new(number: u64, addr: SocketAddr, path: String, shared: Arc<ChurnState>) -> Self {
         let random = Random::new(mix(shared.seed ^ number));
         Self {
             addr,
             path,
             random,
             shared,
-            seen: Seen::default(),
+            seen: Observations::default(),
         }
     }
 
     /// Reads the whole object or a range, over and over, with a new connection after each failure.
-    pub async fn read_until_stopped(mut self) -> Seen {
+    pub async fn read_until_stopped(mut self) -> Observations {
         while !self.shared.stop.load(Ordering::Relaxed) {
             let Ok(mut connection) = Connection::open(self.addr).await else {
                 self.seen.cut_off += 1;
@@ -259,14 +259,14 @@ mod tests {
 
     #[test]
     fn a_body_of_one_version_is_recognised() {
-        let shared = Shared::new(1, 20);
+        let shared = ChurnState::new(1, 20);
         let body = shared.version(17).all();
         assert_eq!(shared.check(0, None, &answer(body, "\"a\"")).unwrap(), 17);
     }
 
     #[test]
     fn a_body_of_two_versions_a_short_one_and_a_strange_etag_are_complaints() {
-        let shared = Shared::new(1, 20);
+        let shared = ChurnState::new(1, 20);
         let check = |body: Vec<u8>, etag| shared.check(0, None, &answer(body, etag));
         let mut mixed = shared.version(3).all().to_vec();
         mixed[1_000_000..1_000_100].copy_from_slice(&shared.version(4).bytes(1_000_000, 100));

@@ -8,7 +8,7 @@ use super::{LONG, Object, fill_running, small_objects};
 use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::line::Line;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
@@ -42,7 +42,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     let mut rows = vec![];
     for way in ["an orderly stop", "a kill"] {
         line.mend();
-        let peer = home.start(Until::Ready).await?;
+        let peer = home.start(StartState::Ready).await?;
         report.peer("tidegate", peer.config());
         let share = fill_running(&home, &peer, &objects).await?;
         let figure_ = "share of the chunks on disk before it";
@@ -58,7 +58,7 @@ pub async fn run(context: &Context) -> Result<Report> {
             drop_file_cache()?;
         }
         let since = Instant::now();
-        let peer = home.start(Until::Listening).await?;
+        let peer = home.start(StartState::Listening).await?;
         let (failed, first) = read_all(peer.addr(), &objects, since).await;
         let first = first.unwrap_or(f64::NAN);
         progress(format!(

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::load::{Found, Habit, Load};
+use super::load::{Habit, Load, ReadResults};
 use super::{LONG, Object, fill_running};
 use crate::context::{Context, progress};
 use crate::pattern::Pattern;
 use crate::peers::Peer;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 use crate::slow_disk::{Limit, Volume};
 
 mod strike;
 
-use strike::{Fault, Struck};
+use strike::{Fault, FaultyDisk};
 
 /// The size of every object: equal sizes take equal times.
 const SIZE: u64 = 256 << 10;
@@ -51,7 +51,7 @@ struct Ground<'a> {
 /// The outcome of one fault.
 #[derive(Debug)]
 struct Outcome {
-    found: Found,
+    found: ReadResults,
     /// The answer of `/readyz` during the fault.
     said: String,
     /// The time from the mend until the disk was used again; `None` if it never was.
@@ -124,7 +124,7 @@ const COLUMNS: [&str; 8] = [
     "back after, s",
 ];
 
-fn row(name: &str, found: &Found, back: f64) -> Vec<String> {
+fn row(name: &str, found: &ReadResults, back: f64) -> Vec<String> {
     let took = found.took.percentiles();
     let counts = [found.right, found.failed, found.wrong].map(|count| count.to_string());
     let times = [took.p50, took.p99, took.p100, back].map(figure);
@@ -158,15 +158,15 @@ impl Ground<'_> {
     }
 
     /// Measures the norm: requests without any disk, answered by the origin.
-    async fn norm(&self, report: &mut Report) -> Result<Found> {
-        let peer = self.home()?.start(Until::Ready).await?;
+    async fn norm(&self, report: &mut Report) -> Result<ReadResults> {
+        let peer = self.home()?.start(StartState::Ready).await?;
         report.peer("no disk", peer.config());
         self.load(&peer, 1, self.lasts)
             .await
             .map(|(_, found)| found)
     }
 
-    async fn load(&self, peer: &Peer, seed: u64, lasts: Duration) -> Result<(f64, Found)> {
+    async fn load(&self, peer: &Peer, seed: u64, lasts: Duration) -> Result<(f64, ReadResults)> {
         let load = Load::start(peer, &self.objects, HABIT, seed);
         tokio::time::sleep(lasts).await;
         let found = load.end().await;
@@ -181,12 +181,12 @@ impl Ground<'_> {
         if apart {
             home.state = Some(home.dir.join("state"));
         }
-        let peer = home.start(Until::Ready).await?;
+        let peer = home.start(StartState::Ready).await?;
         report.peer("tidegate", peer.config());
         fill_running(&home, &peer, &self.objects[..self.objects.len() / 2]).await?;
         let load = Load::start(&peer, &self.objects, HABIT, 2);
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let mut struck = Struck::now(fault, &mut volume, &cache, self.limit.as_ref())?;
+        let mut struck = FaultyDisk::now(fault, &mut volume, &cache, self.limit.as_ref())?;
         tokio::time::sleep(self.lasts.max(fault.is_noticed_within())).await;
         let said = peer.tells("/readyz").await?.unwrap_or_default();
         let shown = cache.display().to_string();

@@ -8,7 +8,7 @@ use super::{Rounds, STREAM, long_object, room_mib};
 use crate::context::{Context, progress};
 use crate::peers::cloud::{self, Cloud};
 use crate::peers::tidegate::home::chunks_on_disk;
-use crate::peers::tidegate::{Home, Until};
+use crate::peers::tidegate::{Home, StartState};
 use crate::report::{Report, Target};
 use crate::slow_disk::{Limit, Rates, Volume};
 
@@ -47,7 +47,7 @@ pub async fn run(context: &Context) -> Result<Report> {
                 ORDINARY => home.with_disk(dir.join("disk"), mib, 64),
                 _ => home.with_disk(on_volume.clone(), mib, 16).within(&limit),
             };
-            let peer = home.start(Until::Ready).await?;
+            let peer = home.start(StartState::Ready).await?;
             report.peer(way, peer.config());
             ways.read(way, &peer, pattern).await?;
             if way != NONE {

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::load::{Found, Habit, Load};
+use super::load::{Habit, Load, ReadResults};
 use super::{LONG, Object, fill_running};
 use crate::context::{Context, progress};
 use crate::pattern::Pattern;
 use crate::peers::Peer;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::progress::Bar;
 use crate::random::Random;
 use crate::report::terminal::figure;
@@ -56,11 +56,11 @@ pub async fn run(context: &Context) -> Result<Report> {
     let home = Home::new(dir, context.origin(), settings)
         .with_disk(disk.clone(), 1024, 64)
         .patient();
-    let (mut all, mut noticed, mut done) = (Found::default(), 0.0, Done::default());
+    let (mut all, mut noticed, mut done) = (ReadResults::default(), 0.0, DamageCounts::default());
     let damages = context.count(1000);
     let mut bar = Bar::new("damages", damages);
     while done.sum() < damages {
-        let peer = home.start(Until::Ready).await?;
+        let peer = home.start(StartState::Ready).await?;
         report.peer("tidegate", peer.config());
         if done.sum() == 0 {
             fill_running(&home, &peer, &objects).await?;
@@ -126,12 +126,12 @@ async fn faults(peer: &Peer) -> Result<f64> {
 
 /// The damages done so far.
 #[derive(Debug, Default)]
-struct Done {
+struct DamageCounts {
     flips: u64,
     truncations: u64,
 }
 
-impl Done {
+impl DamageCounts {
     const fn sum(&self) -> u64 {
         self.flips + self.truncations
     }

@@ -9,7 +9,7 @@ use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::measure::{Flow, median};
 use crate::pattern::Pattern;
-use crate::peers::tidegate::{Home, Until};
+use crate::peers::tidegate::{Home, StartState};
 use crate::peers::{Peer, nginx};
 use crate::reading::Reading;
 use crate::report::terminal::figure;
@@ -70,12 +70,12 @@ impl Case {
 
 /// The figures of all rounds.
 #[derive(Default)]
-struct Found {
+struct HitFigures {
     rates: Rounds,
     cpu: Rounds,
 }
 
-impl Found {
+impl HitFigures {
     fn add(&mut self, way: &'static str, (rate, millis): (f64, f64)) {
         progress(format!("   {way}: {rate:.0} MB/s, {millis:.0} ms/GB"));
         self.rates.add_rate(way, rate);
@@ -122,12 +122,12 @@ pub async fn run(context: &Context) -> Result<Report> {
     report.must(on_disk, share, Target::AtLeast(1.0));
     let nginx = nginx::static_files(&dir, &files)?;
     report.peer("nginx", nginx.config());
-    let mut found = Found::default();
+    let mut found = HitFigures::default();
     for round in 1..=context.rounds(5) {
         progress(format!("round {round}"));
         for case in &cases {
             drop_file_cache()?;
-            let peer = home.start(Until::Ready).await?;
+            let peer = home.start(StartState::Ready).await?;
             report.peer("tidegate", peer.config());
             found.add(case.tidegate, case.read(&peer).await?);
             drop(peer);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::load::{Found, Habit, Load};
+use super::load::{Habit, Load, ReadResults};
 use super::{LONG, Object, fill_beside};
 use crate::client::Connection;
 use crate::context::{Context, progress};
@@ -14,7 +14,7 @@ use crate::line::Line;
 use crate::pattern::Pattern;
 use crate::peers::Peer;
 use crate::peers::tidegate::home::{LOOKS, chunks_on_disk, settled};
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::progress::Bar;
 use crate::random::Random;
 use crate::reading::Reading;
@@ -51,8 +51,8 @@ const AGAIN: [(&str, &str); 2] = [
 
 /// The results of the kills so far.
 #[derive(Debug)]
-struct Shown {
-    found: Found,
+struct KillResults {
+    found: ReadResults,
     /// Chunks that were on disk before the last kill.
     before: f64,
     /// The least share of those that the next start found.
@@ -78,8 +78,8 @@ pub async fn run(context: &Context) -> Result<Report> {
     let home = Home::new(dir, context.origin(), settings)
         .with_disk(disk, 4096, 64)
         .patient();
-    let mut shown = Shown {
-        found: Found::default(),
+    let mut shown = KillResults {
+        found: ReadResults::default(),
         before: 0.0,
         least: 1.0,
     };
@@ -88,7 +88,7 @@ pub async fn run(context: &Context) -> Result<Report> {
     for kill in 0..kills {
         if kill % 5 == 4 {
             // While the gateway loads the index, or just after.
-            let peer = home.start(Until::Listening).await?;
+            let peer = home.start(StartState::Listening).await?;
             tokio::time::sleep(Duration::from_millis(random.below(EARLY_MS))).await;
             peer.kill().context("cannot kill")?;
         } else {
@@ -141,7 +141,7 @@ async fn told(peer: &Peer, metrics: &[(&str, &str)]) -> Result<String> {
 /// disk is. What the kill lost is all that is measured.
 async fn served_again(home: &Home, line: &Line, objects: &[Object]) -> Result<f64> {
     line.mend();
-    let peer = home.start(Until::Loaded).await?;
+    let peer = home.start(StartState::Loaded).await?;
     // A disk that is behind takes what is read again.
     let others = settled(&peer).await?;
     let share = fill_beside(others, home, &peer, objects).await?;
@@ -150,7 +150,7 @@ async fn served_again(home: &Home, line: &Line, objects: &[Object]) -> Result<f6
     let before = told(&peer, &BEFORE).await?;
     peer.kill().context("cannot kill")?;
     line.cut();
-    let peer = home.start(Until::Loaded).await?;
+    let peer = home.start(StartState::Loaded).await?;
     let (mut served, mut all) = (0, 0);
     for (key, pattern) in objects {
         let path = peer.path(key);
@@ -189,10 +189,10 @@ async fn served_of(peer: &Peer, path: &str, pattern: Pattern, chunk: u64) -> Res
     Ok(served)
 }
 
-impl Shown {
+impl KillResults {
     /// Starts the gateway, and counts the chunks that it finds.
     async fn start(&mut self, home: &Home) -> Result<Peer> {
-        let peer = home.start(Until::Loaded).await?;
+        let peer = home.start(StartState::Loaded).await?;
         tokio::time::sleep(LOOKS).await;
         let loaded = chunks_on_disk(&peer).await?;
         if self.before > 0.0 {
@@ -261,8 +261,8 @@ async fn objects(context: &Context, random: &mut Random) -> Result<Arc<Vec<Objec
 }
 
 /// Reads every object once more as a whole.
-async fn verify(peer: &Peer, objects: &[Object]) -> Found {
-    let mut found = Found::default();
+async fn verify(peer: &Peer, objects: &[Object]) -> ReadResults {
+    let mut found = ReadResults::default();
     for (key, pattern) in objects {
         let result = async {
             let mut connection = Connection::open(peer.addr()).await?;

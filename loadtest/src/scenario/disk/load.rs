@@ -22,7 +22,7 @@ const TOLD: usize = 5;
 
 /// The results of readers.
 #[derive(Debug, Clone, Default)]
-pub struct Found {
+pub struct ReadResults {
     /// Answers that were right from the first byte to the last.
     pub right: u64,
     /// Requests without an answer, with an unexpected status, or with a body that broke off.
@@ -47,18 +47,18 @@ pub struct Habit {
 /// Readers at work.
 #[derive(Debug)]
 pub struct Load {
-    shared: Arc<Shared>,
+    shared: Arc<LoadContext>,
     tasks: JoinSet<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct LoadContext {
     objects: Arc<Vec<Object>>,
     addr: SocketAddr,
     prefix: String,
     habit: Habit,
     ends: AtomicBool,
-    found: Mutex<Found>,
+    found: Mutex<ReadResults>,
 }
 
 enum Fault {
@@ -70,7 +70,7 @@ impl Load {
     /// Starts to read `objects` from `peer`; random choices follow from `seed`.
     #[must_use]
     pub fn start(peer: &Peer, objects: &Arc<Vec<Object>>, habit: Habit, seed: u64) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LoadContext {
             objects: Arc::clone(objects),
             addr: peer.addr(),
             prefix: peer.path(""),
@@ -99,15 +99,15 @@ impl Load {
     }
 
     /// Lets each reader end after its current answer, and returns the results.
-    pub async fn end(mut self) -> Found {
+    pub async fn end(mut self) -> ReadResults {
         self.forgive();
         while self.tasks.join_next().await.is_some() {}
         self.shared.found().clone()
     }
 }
 
-impl Shared {
-    fn found(&self) -> MutexGuard<'_, Found> {
+impl LoadContext {
+    fn found(&self) -> MutexGuard<'_, ReadResults> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -205,7 +205,7 @@ fn tell(count: u64, text: &str) {
     }
 }
 
-impl Found {
+impl ReadResults {
     /// Adds the results of other readers.
     pub fn merge(&mut self, other: &Self) {
         self.right += other.right;

@@ -6,7 +6,7 @@ use super::{Rounds, STREAM, long_object, room_mib};
 use crate::context::{Context, progress};
 use crate::line::Line;
 use crate::peers::tidegate::home::settled;
-use crate::peers::tidegate::{Home, Until};
+use crate::peers::tidegate::{Home, StartState};
 use crate::report::{Report, Target};
 use crate::slow_disk::{Limit, Rates, Volume, drop_file_cache};
 
@@ -35,7 +35,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         progress(format!("round {round}/{rounds}"));
         let dir = context.new_dir("published-")?;
         let home = Home::new(dir.join("none"), origin.clone(), STREAM);
-        let peer = home.start(Until::Ready).await?;
+        let peer = home.start(StartState::Ready).await?;
         ways.read(NONE, &peer, pattern).await?;
         drop(peer);
 
@@ -43,13 +43,13 @@ pub async fn run(context: &Context) -> Result<Report> {
         let home = Home::new(dir.join("disk"), origin.clone(), STREAM)
             .with_disk(cache.clone(), mib, 16)
             .within(&limit);
-        let peer = home.start(Until::Ready).await?;
+        let peer = home.start(StartState::Ready).await?;
         report.peer("tidegate", peer.config());
         ways.read(FIRST_READ, &peer, pattern).await?;
         shares.push(settled(&peer).await? / home.chunks(pattern.len) as f64);
         drop(peer);
         drop_file_cache()?;
-        let peer = home.start(Until::Ready).await?;
+        let peer = home.start(StartState::Ready).await?;
         ways.read(SECOND, &peer, pattern).await?;
         drop(peer);
         std::fs::remove_dir_all(cache)?;

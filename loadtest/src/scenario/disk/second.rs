@@ -12,7 +12,7 @@ use crate::peers::Origin;
 use crate::peers::cloud::{self, Cloud};
 use crate::peers::mounts::{Access, Mount};
 use crate::peers::rclone::{self, Cache};
-use crate::peers::tidegate::{Home, Until};
+use crate::peers::tidegate::{Home, StartState};
 use crate::report::{Report, Target};
 use crate::slow_disk::{Limit, Rates, Volume, drop_file_cache};
 
@@ -90,7 +90,7 @@ async fn slow(
     for _ in rounds(context) {
         for (way, home) in [(NONE, &none), (SLOW, &disk)] {
             drop_file_cache()?;
-            let peer = home.start(Until::Ready).await?;
+            let peer = home.start(StartState::Ready).await?;
             report.peer(way, peer.config());
             ways.read(way, &peer, pattern).await?;
         }
@@ -126,7 +126,7 @@ async fn alone(
         drop_file_cache()?;
         ways.add_rate(FIO, fio::read(&limit, &file, pattern.len)?);
         drop_file_cache()?;
-        let peer = home.start(Until::Loaded).await?;
+        let peer = home.start(StartState::Loaded).await?;
         report.peer(ALONE, peer.config());
         ways.read(ALONE, &peer, pattern).await?;
     }
@@ -161,7 +161,7 @@ async fn beside(
     let mount = mounted(&dir, &origin, pattern, report).await?;
     for _ in rounds(context) {
         drop_file_cache()?;
-        let peer = home.start(Until::Ready).await?;
+        let peer = home.start(StartState::Ready).await?;
         report.peer(ORDINARY, peer.config());
         ways.read(ORDINARY, &peer, pattern).await?;
         drop(peer);

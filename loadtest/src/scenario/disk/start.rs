@@ -11,7 +11,7 @@ use crate::measure::ProcessTree;
 use crate::pattern::Pattern;
 use crate::peers::Peer;
 use crate::peers::tidegate::home::chunks_on_disk;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::reading::Reading;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
@@ -57,7 +57,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         Ok(home)
     };
     let (full, empty) = (home("full-")?, home("empty-")?);
-    let peer = full.start(Until::Ready).await?;
+    let peer = full.start(StartState::Ready).await?;
     report.peer("tidegate", peer.config());
     fill_running(&full, &peer, &objects).await?;
     let filled = chunks_on_disk(&peer).await?;
@@ -134,7 +134,7 @@ async fn objects(context: &Context) -> Result<Vec<Object>> {
 async fn start(home: &Home, object: &Object) -> Result<(Peer, Start)> {
     drop_file_cache()?;
     let since = Instant::now();
-    let peer = home.start(Until::Listening).await?;
+    let peer = home.start(StartState::Listening).await?;
     let path = peer.path(&object.0);
     let mut connection = Connection::open(peer.addr()).await?;
     let reading = Reading::part(&path, object.1, 0..CHUNK);

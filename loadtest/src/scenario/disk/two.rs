@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{Rounds, STREAM, fill, long_object, room_mib};
 use crate::context::{Context, progress};
 use crate::line::Line;
-use crate::peers::tidegate::{Home, Until};
+use crate::peers::tidegate::{Home, StartState};
 use crate::report::{Report, Target};
 use crate::slow_disk::{Limit, Rates, Volume, drop_file_cache};
 
@@ -52,7 +52,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         progress(format!("round {round}/{rounds}"));
         for (way, home) in [(ONE, &one), (TWO, &two)] {
             drop_file_cache()?;
-            let peer = home.start(Until::Loaded).await?;
+            let peer = home.start(StartState::Loaded).await?;
             report.peer(way, peer.config());
             ways.read(way, &peer, pattern).await?;
         }

@@ -12,7 +12,7 @@ use crate::context::{Context, progress};
 use crate::pattern::Pattern;
 use crate::peers::Peer;
 use crate::peers::tidegate::home::settled;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::random::Random;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
@@ -82,7 +82,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         let dir = context.new_dir("zipf-")?;
         let disk = dir.join("disk");
         let home = Home::new(dir, context.origin(), settings).with_disk(disk, disk_mib, 64);
-        let peer = home.start(Until::Ready).await?;
+        let peer = home.start(StartState::Ready).await?;
         report.peer(name, peer.config());
         let (before, after) = around(&peer, &objects, &scan, &mut random).await?;
         progress(format!(

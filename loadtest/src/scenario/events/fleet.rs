@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::measure::Latency;
 use crate::peers::Peer;
 use crate::peers::nats::Nats;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::report::Report;
 use crate::scenario::purge::operator::Operator;
 
@@ -31,7 +31,7 @@ async fn member(context: &Context, nats: &Nats, report: &mut Report) -> Result<M
     };
     let mut home = Home::new(context.new_dir("fleet-")?, context.origin(), settings);
     home.sections = format!("[fleet]\nnats = [\"nats://{}\"]\n", nats.addr());
-    let peer = home.start(Until::Ready).await?;
+    let peer = home.start(StartState::Ready).await?;
     report.peer("tidegate, of a fleet", peer.config());
     Ok(Member {
         reader: Connection::open(peer.addr()).await?,

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::measure::Latency;
 use crate::peers::minio::Minio;
 use crate::peers::nats::Nats;
-use crate::peers::tidegate::{Home, Settings, Until};
+use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::peers::{Origin, Peer};
 use crate::report::Report;
 
@@ -42,14 +42,14 @@ impl Way {
 }
 
 /// A store that reports, its gateway, and what is between them.
-struct Reporting {
+struct ReportingStore {
     bucket: Bucket,
     peer: Peer,
     _minio: Minio,
     _nats: Nats,
 }
 
-impl Reporting {
+impl ReportingStore {
     async fn start(context: &Context, way: Way) -> Result<Self> {
         let dir = context.new_dir("events-")?;
         let nats = Nats::start(&dir)?;
@@ -72,7 +72,7 @@ impl Reporting {
         };
         home.sections = format!("[[events]]\nname = \"media\"\norigin = \"media\"\n{how}");
         // The store wants to know its target, and the gateway waits for its bucket.
-        let peer = home.start(Until::Listening).await?;
+        let peer = home.start(StartState::Listening).await?;
         let admin = peer.admin().context("it has an admin listener")?;
         let endpoint = format!("http://{admin}/events/media");
         let servers = nats.addr().to_string();
@@ -129,7 +129,7 @@ pub(super) async fn measure(
     count: u64,
     report: &mut Report,
 ) -> Result<Latency> {
-    let reporting = Reporting::start(context, way).await?;
+    let reporting = ReportingStore::start(context, way).await?;
     let (bucket, peer) = (&reporting.bucket, &reporting.peer);
     report.peer(&format!("tidegate, {}", way.name()), peer.config());
     let mut connection = Connection::open(peer.addr()).await?;

@@ -8,7 +8,7 @@ use super::USUAL;
 use crate::context::Context;
 use crate::pattern::Pattern;
 use crate::peers::Peer;
-use crate::wrk::{self, Found, Load};
+use crate::wrk::{self, Load, WrkResult};
 
 /// One load on one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Case {
     }
 
     /// Measures one peer.
-    pub(super) async fn measure(self, peer: &Peer, context: &Context) -> Result<Found> {
+    pub(super) async fn measure(self, peer: &Peer, context: &Context) -> Result<WrkResult> {
         let load = Load {
             connections: self.connections,
             keep_alive: self.keep_alive,

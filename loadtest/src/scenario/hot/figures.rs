@@ -6,7 +6,7 @@ use super::case::Case;
 use crate::measure::median;
 use crate::report::terminal::figure;
 use crate::report::{Plot, Report};
-use crate::wrk::Found;
+use crate::wrk::WrkResult;
 
 /// The figures of all peers and cases.
 #[derive(Debug, Default)]
@@ -17,17 +17,17 @@ pub(super) struct Figures(Vec<Series>);
 pub(super) struct Series {
     peer: &'static str,
     case: Case,
-    rounds: BTreeMap<u32, Found>,
+    rounds: BTreeMap<u32, WrkResult>,
 }
 
 impl Series {
-    fn all(&self, of: fn(&Found) -> f64) -> Vec<f64> {
+    fn all(&self, of: fn(&WrkResult) -> f64) -> Vec<f64> {
         self.rounds.values().map(of).collect()
     }
 
     /// Returns the ratios of a figure in the rounds that both have.
-    fn ratios(&self, other: &Self, of: fn(&Found) -> f64) -> BTreeMap<u32, f64> {
-        let ratio = |(round, own): (&u32, &Found)| {
+    fn ratios(&self, other: &Self, of: fn(&WrkResult) -> f64) -> BTreeMap<u32, f64> {
+        let ratio = |(round, own): (&u32, &WrkResult)| {
             let other = other.rounds.get(round)?;
             Some((*round, of(own) / of(other)))
         };
@@ -57,11 +57,11 @@ impl Series {
     }
 }
 
-fn rate(found: &Found) -> f64 {
+fn rate(found: &WrkResult) -> f64 {
     found.rate
 }
 
-fn cpu(found: &Found) -> f64 {
+fn cpu(found: &WrkResult) -> f64 {
     found.cpu_micros
 }
 
@@ -71,7 +71,12 @@ fn middle(ratios: &BTreeMap<u32, f64>) -> f64 {
 }
 
 impl Figures {
-    pub(super) fn add(&mut self, peer: &'static str, (case, round): (&Case, u32), found: Found) {
+    pub(super) fn add(
+        &mut self,
+        peer: &'static str,
+        (case, round): (&Case, u32),
+        found: WrkResult,
+    ) {
         let known = |one: &Series| one.peer == peer && one.case == *case;
         let at = self.0.iter().position(known).unwrap_or_else(|| {
             self.0.push(Series {
@@ -153,7 +158,7 @@ mod tests {
             for (peer, rate) in [("tidegate", Some(own)), ("nginx", other)] {
                 let Some(rate) = rate else { continue };
                 let cpu_micros = 1e6 / rate;
-                figures.add(peer, (&case, round), Found { rate, cpu_micros });
+                figures.add(peer, (&case, round), WrkResult { rate, cpu_micros });
             }
         }
         let (own, other) = (figures.of("tidegate", &case), figures.of("nginx", &case));

@@ -11,7 +11,7 @@ use crate::context::{Context, progress};
 use crate::peers::cloud::Cloud;
 use crate::peers::mounts::Mount;
 use crate::report::{Report, Target};
-use crate::tally::{Asked, Tally};
+use crate::tally::{RequestCounts, Tally};
 use crate::ways::Ways;
 
 const LEN: usize = 10_000_000;
@@ -95,7 +95,7 @@ async fn copied(context: &Context, cloud: &Cloud, count: u64) -> Result<f64> {
 }
 
 /// Renames the folder in a new mount, and returns the seconds and the requests that it took.
-async fn renamed(context: &Context, cloud: &Cloud) -> Result<(f64, Asked)> {
+async fn renamed(context: &Context, cloud: &Cloud) -> Result<(f64, RequestCounts)> {
     let tally = Tally::start(cloud.addr()).await?;
     let origin = context.origin_behind(tally.addr());
     let mount = Mount::tidegate(&home(context.new_dir("library-")?, &origin)).await?;

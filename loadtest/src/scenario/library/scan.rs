@@ -14,7 +14,7 @@ use crate::peers::cloud::Cloud;
 use crate::peers::mounts::{Access, Mount};
 use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
-use crate::tally::{Asked, Tally};
+use crate::tally::{RequestCounts, Tally};
 use crate::ways::Ways;
 
 /// The mounts, others as users set them for folders.
@@ -23,14 +23,14 @@ const ALL: [&str; 4] = [OURS, LOCAL, "rclone-folder", "mountpoint-s3-folder"];
 const SCANNERS: usize = 4;
 
 /// The figures of all rounds.
-struct Found {
+struct ScanFigures {
     /// Of the first scans.
     seconds: Ways,
     fetched: Ways,
     /// Of our scan after a restart.
     again: Ways,
     /// The most requests of a scan after a restart, of each kind.
-    most: Asked,
+    most: RequestCounts,
     /// The requests of the last round.
     rows: Vec<Vec<String>>,
 }
@@ -47,11 +47,11 @@ pub(super) async fn run(
     if context.takes_part(LOCAL) {
         files.iter().try_for_each(|file| file.write(&local))?;
     }
-    let mut found = Found {
+    let mut found = ScanFigures {
         seconds: Ways::new("s"),
         fetched: Ways::new("MB"),
         again: Ways::new("s"),
-        most: Asked::default(),
+        most: RequestCounts::default(),
         rows: vec![],
     };
     let rounds = context.rounds(3);
@@ -95,7 +95,7 @@ async fn scans(
     cloud: &Cloud,
     (way, dir): (&'static str, PathBuf),
     files: &[BookFile],
-    (found, report): (&mut Found, &mut Report),
+    (found, report): (&mut ScanFigures, &mut Report),
 ) -> Result<()> {
     let tally = Tally::start(cloud.addr()).await?;
     let origin = context.origin_behind(tally.addr());
@@ -143,7 +143,7 @@ async fn mounted(way: &str, dir: &Path, origin: &Origin) -> Result<Option<Option
 }
 
 /// Compares seconds and bytes with those of the other mounts, and judges the requests after a restart.
-fn judge(found: &Found, count: u64, report: &mut Report) {
+fn judge(found: &ScanFigures, count: u64, report: &mut Report) {
     for theirs in &ALL[2..] {
         for (ways, what) in [(&found.seconds, "time"), (&found.fetched, "bytes fetched")] {
             if let Some(ratio) = ways.ratio(OURS, theirs) {
@@ -167,7 +167,7 @@ fn judge(found: &Found, count: u64, report: &mut Report) {
     }
 }
 
-fn row(way: &str, when: &str, asked: &Asked) -> Vec<String> {
+fn row(way: &str, when: &str, asked: &RequestCounts) -> Vec<String> {
     let counts = [asked.get, asked.head, asked.list];
     let texts = [way.to_owned(), when.to_owned()].into_iter();
     let megabytes = format!("{:.1}", asked.bytes as f64 / 1e6);

@@ -9,7 +9,7 @@ use crate::file::{DD, sequence};
 use crate::measure::turns;
 use crate::pattern::Pattern;
 use crate::peers::Origin;
-use crate::peers::tidegate::Until;
+use crate::peers::tidegate::StartState;
 use crate::reading::Reading;
 use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
@@ -56,7 +56,7 @@ pub(super) async fn run(
 
 async fn over_http(context: &Context, origin: &Origin, pattern: Pattern) -> Result<f64> {
     drop_file_cache()?;
-    let peer = home(context, origin)?.start(Until::Ready).await?;
+    let peer = home(context, origin)?.start(StartState::Ready).await?;
     let mut connection = Connection::open(peer.addr()).await?;
     let path = peer.path(KEY);
     let flow = Reading::whole(&path, pattern).run(&mut connection).await?;

@@ -9,7 +9,7 @@ use super::{OURS, mounted};
 use crate::context::{Context, progress};
 use crate::pattern::Pattern;
 use crate::report::{Report, Target};
-use crate::tally::{Asked, Tally};
+use crate::tally::{RequestCounts, Tally};
 
 const FOLDER: &str = "deep/b/c/d/e/f/g/h/i/j";
 /// The number of names: ten folders, and the file in the last of them.
@@ -51,7 +51,7 @@ pub(super) async fn run(context: &Context, report: &mut Report) -> Result<()> {
 }
 
 /// Opens a file, and counts all requests until they cease.
-async fn open(tally: &Tally, path: PathBuf) -> Result<Asked> {
+async fn open(tally: &Tally, path: PathBuf) -> Result<RequestCounts> {
     let before = tally.settled().await;
     let file = tokio::task::spawn_blocking(move || File::open(path)).await??;
     let asked = tally.settled().await.since(before);

@@ -8,7 +8,7 @@ use super::{KEY, home};
 use crate::context::{Context, progress};
 use crate::file::{DD, Sequence, sequence};
 use crate::pattern::Pattern;
-use crate::pausing::{self, Pausing};
+use crate::pausing_proxy::{self, PausingProxy};
 use crate::peers::mounts::Mount;
 use crate::report::{Report, Target};
 
@@ -19,8 +19,8 @@ const LONG: Duration = Duration::from_millis(100);
 
 pub(super) async fn run(context: &Context, pattern: Pattern, report: &mut Report) -> Result<()> {
     context.bucket.put(KEY, pattern.all()).await?;
-    let pausing = Pausing::start(context.origin().addr, context.options.seed).await?;
-    report.peer("pausing origin", pausing::CONFIG);
+    let pausing = PausingProxy::start(context.origin().addr, context.options.seed).await?;
+    report.peer("pausing origin", pausing_proxy::CONFIG);
     let origin = context.origin_behind(pausing.addr());
     let mount = Mount::tidegate(&home(context, &origin)?).await?;
     let how = Sequence {

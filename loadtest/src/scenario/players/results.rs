@@ -8,10 +8,10 @@ use super::{DIRECT, OURS};
 use crate::context::progress;
 use crate::measure::{median, median_ratio};
 use crate::players::media::Medium;
-use crate::players::{PLACES, Played};
+use crate::players::{PLACES, Playback};
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
-use crate::tally::Asked;
+use crate::tally::RequestCounts;
 
 /// The most that a playback may wait longer than one from a signed URL.
 const OVER_DIRECT: f64 = 1.1;
@@ -35,7 +35,7 @@ type Key = (&'static str, &'static str, &'static str);
 /// The figures, round by round.
 #[derive(Default)]
 pub(super) struct Results {
-    found: BTreeMap<Key, Vec<(Played, Asked)>>,
+    found: BTreeMap<Key, Vec<(Playback, RequestCounts)>>,
     failed: u64,
     /// Files of which a wrong byte was read after they were played.
     pub(super) wrong: u64,
@@ -43,7 +43,7 @@ pub(super) struct Results {
 
 impl Results {
     /// Adds and prints a playback; one that failed is counted.
-    pub(super) fn add(&mut self, key: Key, played: Result<Played>, asked: Asked) {
+    pub(super) fn add(&mut self, key: Key, played: Result<Playback>, asked: RequestCounts) {
         let (player, medium, source) = key;
         match played {
             Ok(played) => {
@@ -99,7 +99,7 @@ impl Results {
             let (Some(ours), Some(direct)) = (find(OURS), find(DIRECT)) else {
                 continue;
             };
-            let over = |figure: fn(&Played) -> f64| {
+            let over = |figure: fn(&Playback) -> f64| {
                 median_ratio(&of(ours, figure), &of(direct, figure)).unwrap_or(f64::NAN)
             };
             let ready = over(|played| played.ready);
@@ -112,13 +112,13 @@ impl Results {
     }
 }
 
-fn of(found: &[(Played, Asked)], figure: impl Fn(&Played) -> f64) -> Vec<f64> {
+fn of(found: &[(Playback, RequestCounts)], figure: impl Fn(&Playback) -> f64) -> Vec<f64> {
     found.iter().map(|(played, _)| figure(played)).collect()
 }
 
-fn row(key: &Key, found: &[(Played, Asked)], medium: &Medium) -> Vec<String> {
+fn row(key: &Key, found: &[(Playback, RequestCounts)], medium: &Medium) -> Vec<String> {
     let middle = |figures: Vec<f64>| figure(median(&figures).unwrap_or(f64::NAN));
-    let asked = |count: &dyn Fn(&Asked) -> f64| {
+    let asked = |count: &dyn Fn(&RequestCounts) -> f64| {
         middle(found.iter().map(|(_, asked)| count(asked)).collect())
     };
     let mut row = vec![key.1.to_owned(), key.2.to_owned()];

@@ -14,10 +14,10 @@ use crate::context::Context;
 use crate::peers::Peer;
 use crate::peers::cloud::Cloud;
 use crate::peers::mounts::Mount;
-use crate::peers::tidegate::{Home, Until};
+use crate::peers::tidegate::{Home, StartState};
 use crate::players::media::Medium;
 use crate::report::Report;
-use crate::tally::{Asked, Tally};
+use crate::tally::{RequestCounts, Tally};
 use crate::wordpress::open_to_others;
 
 /// The time without a request after which a playback's requests are counted.
@@ -53,7 +53,7 @@ impl Source {
         open_to_others(&dir)?;
         let home = Home::new(dir.clone(), origin.clone(), SETTINGS);
         let way = match name {
-            OURS => Way::Gateway(home.start(Until::Ready).await?),
+            OURS => Way::Gateway(home.start(StartState::Ready).await?),
             MOUNT => Way::Mount(Mount::tidegate(&home.shared()).await?),
             RCLONE => match Mount::other_shared(RCLONE, &dir, &origin)? {
                 Some(mount) => Way::Mount(mount),
@@ -91,14 +91,14 @@ impl Source {
     }
 
     /// Returns what the bucket was asked so far.
-    pub(super) fn asked(&self) -> Asked {
+    pub(super) fn asked(&self) -> RequestCounts {
         self.tally.asked()
     }
 
     /// Returns what the bucket was asked, once nothing more is.
-    pub(super) async fn settled(&self) -> Asked {
+    pub(super) async fn settled(&self) -> RequestCounts {
         match self.way {
-            Way::Local(_) => Asked::default(),
+            Way::Local(_) => RequestCounts::default(),
             _ => self.tally.quiet_for(QUIET).await,
         }
     }

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::peers::mounts::{Access, Mount};
 use crate::peers::{Origin, tidegate};
 use crate::tally::Tally;
-use crate::wordpress::gateway::{Gateway, Listens};
+use crate::wordpress::gateway::{Gateway, PublicListener};
 use crate::wordpress::recipe::{self, Home};
 
 /// The mount.
@@ -116,7 +116,7 @@ impl Place {
                     Kind::Close => recipe::lasting(&toml("wordpress-servers.toml")?)?,
                     _ => toml("wordpress-mount.toml")?,
                 };
-                (toml, Listens::Unix(home.socket()))
+                (toml, PublicListener::Unix(home.socket()))
             }
             Recipe::Library => {
                 let (toml, listens) = library(&home, &path, &origin)?;
@@ -156,7 +156,7 @@ impl Place {
 }
 
 /// Returns the recipe with names, ports and passwords replaced.
-fn library(home: &Home, path: &Path, origin: &Origin) -> Result<(String, Listens)> {
+fn library(home: &Home, path: &Path, origin: &Origin) -> Result<(String, PublicListener)> {
     let public = free_addr();
     let mut names = vec![
         ("127.0.0.1:8080", public.to_string()),
@@ -176,7 +176,7 @@ fn library(home: &Home, path: &Path, origin: &Origin) -> Result<(String, Listens
     ];
     names.extend(recipe::store(origin));
     let toml = recipe::replaced(&recipe::read("audiobookshelf-mount.toml")?, &names)?;
-    Ok((toml, Listens::Tcp(public)))
+    Ok((toml, PublicListener::Tcp(public)))
 }
 
 /// Returns the name of the bucket of a play and mount.

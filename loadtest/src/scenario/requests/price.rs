@@ -1,6 +1,6 @@
 //! The price of requests at list prices: S3 Standard, us-east-1.
 
-use crate::tally::Asked;
+use crate::tally::RequestCounts;
 
 /// The source of the prices.
 pub(super) const SOURCE: &str = "prices: S3 Standard, us-east-1, https://aws.amazon.com/s3/pricing/ (requests and data retrievals), \
@@ -13,7 +13,7 @@ const DEAR: f64 = 0.005;
 const CHEAP: f64 = 0.0004;
 
 /// Returns the dollars for a thousand times these requests.
-pub(super) fn of_a_thousand(asked: &Asked) -> f64 {
+pub(super) fn of_a_thousand(asked: &RequestCounts) -> f64 {
     let dear = asked.put + asked.copy + asked.multipart + asked.list;
     let cheap = asked.get + asked.head + asked.bucket + asked.other;
     dear as f64 * DEAR + cheap as f64 * CHEAP
@@ -25,12 +25,12 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_price_and_deletions_are_free() {
-        let asked = Asked {
+        let asked = RequestCounts {
             get: 10,
             list: 2,
             put: 3,
             delete: 100,
-            ..Asked::default()
+            ..RequestCounts::default()
         };
         assert!((of_a_thousand(&asked) - (5.0 * 0.005 + 10.0 * 0.0004)).abs() < 1e-12);
     }

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::pattern::Pattern;
 use crate::report::Report;
 use crate::report::terminal::figure;
-use crate::tally::Asked;
+use crate::tally::RequestCounts;
 
 /// The time without requests after which a mount counts as done: ours begins to upload at once, others after a while.
 const OURS: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const OTHERS: Duration = Duration::from_secs(7);
 pub(super) struct Run {
     pub(super) kind: Kind,
     pub(super) count: u64,
-    pub(super) asked: Asked,
+    pub(super) asked: RequestCounts,
     /// Objects that are missing, unexpected, or different from the written ones.
     pub(super) wrong: usize,
     seconds: f64,
@@ -35,7 +35,7 @@ pub(super) struct Run {
 struct RunStep {
     name: &'static str,
     seconds: f64,
-    asked: Asked,
+    asked: RequestCounts,
     /// `None`: the mount is not Tidegate's.
     causes: Option<Causes>,
 }
@@ -125,7 +125,7 @@ async fn wrong(bucket: &Bucket, expected: &[(String, Pattern)]) -> Result<usize>
 
 impl Run {
     /// Returns the requests of one step.
-    pub(super) fn of(&self, name: &str) -> Asked {
+    pub(super) fn of(&self, name: &str) -> RequestCounts {
         self.step(name).map(|step| step.asked).unwrap_or_default()
     }
 
@@ -155,7 +155,7 @@ const COLUMNS: [&str; 13] = [
     "$ for 1,000",
 ];
 
-fn row(name: &str, seconds: f64, asked: &Asked) -> Vec<String> {
+fn row(name: &str, seconds: f64, asked: &RequestCounts) -> Vec<String> {
     let counts = [
         asked.put,
         asked.multipart,

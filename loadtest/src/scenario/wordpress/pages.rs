@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use bytes::Bytes;
 
 use self::loads::{Loads, WAYS};
-use super::served::{self, Served};
+use super::running_server::{self, RunningServer};
 use super::sites::{Kind, Stage};
 use crate::context::{Context, progress};
 use crate::measure::Latency;
@@ -120,20 +120,20 @@ async fn serve(
     stages: &[Stage],
     places: &mut Vec<Place>,
     report: &mut Report,
-) -> Vec<Served> {
+) -> Vec<RunningServer> {
     let mut all = vec![];
     let local = stages.iter().find(|stage| stage.kind == Kind::Local);
     let posts = places.iter().find(|place| place.kind == Some(Kind::Local));
     let (Some(local), Some(posts)) = (local, posts.map(|place| place.posts.clone())) else {
         return all;
     };
-    for name in [served::SECOND_NGINX, served::RCLONE] {
+    for name in [running_server::SECOND_NGINX, running_server::RCLONE] {
         if !context.takes_part(name) {
             continue;
         }
         let served = match name {
-            served::RCLONE => served::rclone(context, &local.site).await,
-            _ => served::second_nginx(context, &local.site),
+            running_server::RCLONE => running_server::rclone(context, &local.site).await,
+            _ => running_server::second_nginx(context, &local.site),
         };
         match served {
             Ok(served) => {
@@ -153,11 +153,11 @@ async fn serve(
     all
 }
 
-type Found<'a> = (&'a Place, &'static loads::Way, Loads);
+type PageLoads<'a> = (&'a Place, &'static loads::Way, Loads);
 
 /// Adds a table with the page's HTML, its images, and the page as a whole; images have rows of their own if they are few.
-fn tables(report: &mut Report, title: String, images: &Images, found: &[Found<'_>]) {
-    let row = |what: &str, (place, way, _): &Found<'_>, latency: &Latency| {
+fn tables(report: &mut Report, title: String, images: &Images, found: &[PageLoads<'_>]) {
+    let row = |what: &str, (place, way, _): &PageLoads<'_>, latency: &Latency| {
         let found = latency.percentiles();
         let figures = [found.avg, found.p50, found.p90, found.p99, found.p100];
         let names = [what, place.name, way.name].map(str::to_owned);
@@ -177,7 +177,7 @@ fn tables(report: &mut Report, title: String, images: &Images, found: &[Found<'_
 }
 
 /// Compares the images of a warm page, which do not compete on one connection, with those of a local folder.
-fn judge(report: &mut Report, count: usize, found: &[Found<'_>]) {
+fn judge(report: &mut Report, count: usize, found: &[PageLoads<'_>]) {
     let of = |name| {
         let one = found
             .iter()
@@ -185,7 +185,7 @@ fn judge(report: &mut Report, count: usize, found: &[Found<'_>]) {
         one.map(|(_, _, loads)| loads.all().percentiles())
     };
     let [ours, local] = [Kind::Background, Kind::Local].map(|kind| of(kind.name()));
-    if let (Some(ours), Some(floor)) = (&ours, of(served::SECOND_NGINX)) {
+    if let (Some(ours), Some(floor)) = (&ours, of(running_server::SECOND_NGINX)) {
         let (middle, last) = (ours.p50 / floor.p50, ours.p99 / floor.p99);
         report.notes.push(format!(
             "{count} images, warm, over a second nginx behind the first: p50 {middle:.2}, p99 {last:.2}"

@@ -12,7 +12,7 @@ use crate::peers::Origin;
 use crate::peers::cloud::Cloud;
 use crate::peers::mounts::Mount;
 use crate::peers::tidegate;
-use crate::tally::{Asked, Tally};
+use crate::tally::{RequestCounts, Tally};
 use crate::wordpress::gateway::Gateway;
 use crate::wordpress::recipe::{self, Home};
 use crate::wordpress::{Browser, Media, Places, Site};
@@ -68,7 +68,7 @@ impl Stage {
         let dir = context.dir().join(kind.name());
         let places = Places::lay_out(&dir.join("site"))?;
         if kind == Kind::Local {
-            return Self::of(kind, Site::local(places)?, Behind::default());
+            return Self::of(kind, Site::local(places)?, SiteServices::default());
         }
         let tally = Tally::start(context.origin().addr).await?;
         let cloud = Cloud::start(&dir, tally.addr()).await?;
@@ -78,10 +78,10 @@ impl Stage {
             addr: cloud.addr(),
             bucket: name.to_owned(),
         };
-        let mut behind = Behind {
+        let mut behind = SiteServices {
             tally: Some(tally),
             cloud: Some(cloud),
-            ..Behind::default()
+            ..SiteServices::default()
         };
         let site = if kind == Kind::Rclone {
             let rclone = Rclone::start(dir, places.uploads(), origin)?;
@@ -110,7 +110,7 @@ impl Stage {
         Self::of(kind, site, behind)
     }
 
-    fn of(kind: Kind, site: Site, behind: Behind) -> Result<Self> {
+    fn of(kind: Kind, site: Site, behind: SiteServices) -> Result<Self> {
         Ok(Self {
             kind,
             editor: site.log_in()?,
@@ -130,7 +130,7 @@ impl Stage {
     }
 
     /// Returns the requests to the bucket so far, after they have ceased.
-    pub(super) async fn asked(&self) -> Option<Asked> {
+    pub(super) async fn asked(&self) -> Option<RequestCounts> {
         match &self.tally {
             Some(tally) => Some(tally.settled().await),
             None => None,
@@ -167,7 +167,7 @@ impl Stage {
     }
 
     /// Waits until so many files are in the bucket that were not there before.
-    async fn arrive(&self, before: Asked, files: u64) -> Result<()> {
+    async fn arrive(&self, before: RequestCounts, files: u64) -> Result<()> {
         let Some(tally) = &self.tally else {
             return Ok(());
         };
@@ -242,7 +242,7 @@ impl Rclone {
 
 /// Everything behind a site.
 #[derive(Default)]
-struct Behind {
+struct SiteServices {
     gateway: Option<Gateway>,
     rclone: Option<Rclone>,
     cloud: Option<Cloud>,

@@ -9,7 +9,7 @@ use crate::context::progress;
 use crate::measure::{median, median_ratio, turns};
 use crate::report::terminal::figure;
 use crate::report::{Report, Target, Weight};
-use crate::tally::Asked;
+use crate::tally::RequestCounts;
 use crate::wordpress::photos::{self, LARGE, SMALL};
 
 /// The photos of one size, in the order of rounds.
@@ -41,30 +41,31 @@ pub(super) fn photos(dir: &Path, count: u64) -> Result<[Photos; 2]> {
 }
 
 /// The results for each size and each site.
-pub(super) struct Uploaded(Vec<Size>);
+pub(super) struct UploadResults(Vec<Size>);
 
 struct Size {
     title: &'static str,
     targets: [f64; 2],
-    sites: Vec<(Kind, Found)>,
+    sites: Vec<(Kind, UploadFigures)>,
 }
 
 #[derive(Default)]
-struct Found {
+struct UploadFigures {
     seconds: Vec<f64>,
     files: u64,
-    asked: Option<Asked>,
+    asked: Option<RequestCounts>,
 }
 
 /// Uploads every photo to every site, in turns. A turn begins when the files of the turn before are in the bucket.
-pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Uploaded> {
+pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<UploadResults> {
     // Warms up the folder of the month, PHP and the database.
     for stage in stages {
         stage.editor.upload(&photos[0].files[0])?;
     }
     let mut sizes = vec![];
     for size in photos {
-        let mut found: Vec<Found> = stages.iter().map(|_| Found::default()).collect();
+        let mut found: Vec<UploadFigures> =
+            stages.iter().map(|_| UploadFigures::default()).collect();
         let mut before = vec![];
         for stage in stages {
             before.push(stage.asked().await);
@@ -95,10 +96,10 @@ pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Upload
             sites: kinds.zip(found).collect(),
         });
     }
-    Ok(Uploaded(sizes))
+    Ok(UploadResults(sizes))
 }
 
-impl Uploaded {
+impl UploadResults {
     pub(super) fn judge(&self, report: &mut Report) {
         for size in &self.0 {
             size.judge(report);
@@ -107,7 +108,7 @@ impl Uploaded {
 }
 
 impl Size {
-    fn of(&self, kind: Kind) -> Option<&Found> {
+    fn of(&self, kind: Kind) -> Option<&UploadFigures> {
         self.sites
             .iter()
             .find(|(one, _)| *one == kind)

@@ -19,7 +19,7 @@ const MIN_SWEPT: usize = 64;
 
 /// A request under way; dropping it gives its place back.
 #[derive(Debug)]
-pub struct UnderWay {
+pub struct RequestPermit {
     _place: Arc<Place>,
 }
 
@@ -45,7 +45,7 @@ struct Counts {
 
 impl PlaceTable {
     /// Takes a place for a request; `None` if its sharer has `most` of them under way.
-    pub(super) fn take(&self, key: LimitKey, most: NonZeroU32) -> Option<UnderWay> {
+    pub(super) fn take(&self, key: LimitKey, most: NonZeroU32) -> Option<RequestPermit> {
         let mut counts = self.shard(key).0.lock().recover();
         let place = match counts.places.get(&key) {
             // It can only shrink meanwhile: requests are added under this lock.
@@ -53,7 +53,7 @@ impl PlaceTable {
             Some(place) => place.clone(),
             None => counts.add(key),
         };
-        Some(UnderWay { _place: place })
+        Some(RequestPermit { _place: place })
     }
 
     fn shard(&self, key: LimitKey) -> &Shard {

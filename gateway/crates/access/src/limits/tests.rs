@@ -30,8 +30,8 @@ fn limits(rules: LimitRules) -> Limits {
 fn wait(limits: &Limits, client: Client, now: Duration) -> Duration {
     match limits.enter(limits.key(client, None), now) {
         Ok(_) => Duration::ZERO,
-        Err(Limited::Requests { retry_after }) => retry_after,
-        Err(Limited::Connections) => panic!("not limited here"),
+        Err(ReachedLimit::Requests { retry_after }) => retry_after,
+        Err(ReachedLimit::Connections) => panic!("not limited here"),
     }
 }
 
@@ -103,15 +103,15 @@ fn a_limit_is_shared_by_a_network_a_key_or_all() {
     };
     let (a, b) = (client("2001:db8::1"), client("2001:db8::2"));
     let other = client("2001:db8:0:1::1");
-    let address = by(Per::Address);
+    let address = by(LimitScope::Address);
     assert_eq!(address.key(a, None), address.key(b, Some("k1")));
     assert_ne!(address.key(a, None), address.key(other, None));
-    let key = by(Per::Key);
+    let key = by(LimitScope::Key);
     assert!(key.counts_by_key() && !address.counts_by_key());
     assert_eq!(key.key(a, Some("k1")), key.key(other, Some("k1")));
     assert_ne!(key.key(a, Some("k1")), key.key(a, Some("k2")));
     assert_ne!(key.key(a, None), key.key(other, None));
-    let route = by(Per::Route);
+    let route = by(LimitScope::Route);
     assert_eq!(route.key(a, Some("k1")), route.key(other, None));
 }
 
@@ -146,7 +146,10 @@ fn places_are_taken_and_given_back() {
     let first = limits.enter(key, S(0)).expect("a place");
     let second = limits.enter(key, S(0)).expect("a place");
     assert!(first.is_some() && second.is_some());
-    assert_eq!(limits.enter(key, S(0)).err(), Some(Limited::Connections));
+    assert_eq!(
+        limits.enter(key, S(0)).err(),
+        Some(ReachedLimit::Connections)
+    );
     let other = limits.key(client("192.0.2.2"), None);
     assert!(limits.enter(other, S(0)).is_ok());
     drop(first);
@@ -155,7 +158,7 @@ fn places_are_taken_and_given_back() {
     assert!(third.is_some());
     drop((second, third));
     let refused = limits.enter(key, S(0)).err();
-    assert!(matches!(refused, Some(Limited::Requests { .. })));
+    assert!(matches!(refused, Some(ReachedLimit::Requests { .. })));
     let (left, _) = limits.places.counts();
     assert_eq!(left, 0, "also of the one that was refused");
 }
@@ -176,7 +179,7 @@ fn places_of_a_hundred_thousand_addresses_take_the_memory_of_those_under_way() {
     assert!(entries <= 2 * held.len() + 16 * 64, "{entries}");
     // Those that stay are counted as before.
     for n in 0..2_000 {
-        assert_eq!(enter(n).err(), Some(Limited::Connections), "{n}");
+        assert_eq!(enter(n).err(), Some(ReachedLimit::Connections), "{n}");
     }
     drop(held);
     assert!((0..2_000).all(|n| enter(n).is_ok()));

@@ -100,7 +100,7 @@ impl<'r> DecodedPath<'r> {
 
 /// A signed prefix that a request shows.
 #[derive(Debug)]
-pub(crate) enum Shown<'r> {
+pub(crate) enum PresentedPrefix<'r> {
     /// It is remembered, and admits the request by the key of this index.
     Admitted(usize),
     /// It stands in a cookie, perhaps percent-encoded.
@@ -172,21 +172,24 @@ pub fn without_signature(path: &str) -> Cow<'_, str> {
 /// Calls `judge` with each signed prefix that a request shows, until it returns true: the one in the path, in the query,
 /// and in the cookies. `by_query` is the index of the key by which the query is known to admit the request.
 pub(super) fn shown<'r>(
-    segment: Option<Shown<'r>>,
+    segment: Option<PresentedPrefix<'r>>,
     by_query: Option<usize>,
     request: &Request<'r>,
-    mut judge: impl FnMut(Shown<'_>) -> bool,
+    mut judge: impl FnMut(PresentedPrefix<'_>) -> bool,
 ) {
     if segment.is_some_and(&mut judge) {
         return;
     }
     let has_fields = |query: &&str| Fields::read(query, false).is_some();
     let query = match by_query {
-        Some(key) => Some(Shown::Admitted(key)),
-        None => request.query.filter(has_fields).map(|raw| Shown::Text {
-            raw,
-            text: raw.into(),
-        }),
+        Some(key) => Some(PresentedPrefix::Admitted(key)),
+        None => request
+            .query
+            .filter(has_fields)
+            .map(|raw| PresentedPrefix::Text {
+                raw,
+                text: raw.into(),
+            }),
     };
     if query.is_some_and(&mut judge) {
         return;
@@ -194,7 +197,10 @@ pub(super) fn shown<'r>(
     let values = cookies(request.headers).filter_map(|pair| value_of(pair, COOKIE));
     // Some libraries quote a value, others encode it.
     let values = values.filter_map(|value| std::str::from_utf8(unquoted(value)).ok());
-    let _ = values.take(MAX_COOKIES).map(Shown::Cookie).any(judge);
+    let _ = values
+        .take(MAX_COOKIES)
+        .map(PresentedPrefix::Cookie)
+        .any(judge);
 }
 
 /// Decodes a segment or a cookie. `None`: it is no text.

@@ -12,7 +12,7 @@ use crate::Request;
 
 /// A verified link, remembered by its query, its segment or its cookie.
 #[derive(Debug)]
-pub(super) enum Remembered {
+pub(super) enum VerifiedLink {
     /// A presigned URL, by its query.
     Url {
         /// All that the signature covers beside the query.
@@ -34,12 +34,12 @@ pub(super) enum Remembered {
 
 /// A query that admits a request by the key of this index.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Recalled {
+pub(super) enum RecalledLink {
     Url(usize),
     Prefix(usize),
 }
 
-impl Remembered {
+impl VerifiedLink {
     /// Returns what is remembered of a presigned URL whose signature covers nothing but method, host, path and query; and
     /// its size.
     pub(super) fn url(request: &Request<'_>, verified: (usize, Span)) -> (Self, usize) {
@@ -81,7 +81,7 @@ impl Remembered {
         request: &Request<'_>,
         path: DecodedPath<'_>,
         now: Timestamp,
-    ) -> Option<Recalled> {
+    ) -> Option<RecalledLink> {
         match self {
             Self::Url {
                 method,
@@ -92,10 +92,10 @@ impl Remembered {
                 let same =
                     **own == *request.path && **host == *request.host && method == request.method;
                 let holds = same && span.refusal(now).is_none();
-                holds.then_some(Recalled::Url(*key))
+                holds.then_some(RecalledLink::Url(*key))
             }
             Self::Prefix { is_query: true, .. } => {
-                self.admits_by_prefix(path, now).map(Recalled::Prefix)
+                self.admits_by_prefix(path, now).map(RecalledLink::Prefix)
             }
             Self::Prefix { .. } => None,
         }

@@ -59,7 +59,7 @@ struct Scope<'q> {
 
 /// The parameters of a presigned URL.
 #[derive(Debug)]
-struct Presigned<'q> {
+struct PresignedUrl<'q> {
     id: Cow<'q, str>,
     time: Cow<'q, str>,
     seconds: u64,
@@ -88,7 +88,7 @@ pub(super) fn verify(
     skew: u64,
 ) -> Result<VerifiedUrl, Refusal> {
     let query = request.query.unwrap_or_default();
-    let presigned = Presigned::read(query).ok_or(Refusal::Signature)?;
+    let presigned = PresignedUrl::read(query).ok_or(Refusal::Signature)?;
     let scope = Scope::read(&presigned.credential).ok_or(Refusal::Signature)?;
     let begin = parse_basic(&presigned.time).ok_or(Refusal::Signature)?;
     if !presigned.time.starts_with(scope.day) || scope.day.len() != 8 {
@@ -150,7 +150,7 @@ pub(super) fn presign(
     format!("{query}&{SIGNATURE}{signature}")
 }
 
-impl<'q> Presigned<'q> {
+impl<'q> PresignedUrl<'q> {
     /// Reads the parameters. `None`: one of them is missing, doubled or malformed, or there are too many.
     fn read(query: &'q str) -> Option<Self> {
         let [

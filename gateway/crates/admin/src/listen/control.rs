@@ -17,13 +17,13 @@ use super::serve;
 /// The control of the admin listener.
 #[derive(Debug)]
 pub struct AdminControl {
-    present: Mutex<Present>,
+    present: Mutex<CurrentListener>,
     next: mpsc::UnboundedSender<Arc<Listener>>,
 }
 
 /// The listener that is served.
 #[derive(Debug)]
-struct Present {
+struct CurrentListener {
     /// The address in the configuration, and whether it speaks TLS.
     address: Listen,
     has_tls: bool,
@@ -40,7 +40,7 @@ impl AdminControl {
     pub fn new(address: Listen, listener: Listener) -> (Self, AdminListeners) {
         let (next, listeners) = mpsc::unbounded_channel();
         let control = Self {
-            present: Mutex::new(Present {
+            present: Mutex::new(CurrentListener {
                 address: address.clone(),
                 has_tls: listener.has_tls(),
                 listener: Weak::new(),
@@ -79,7 +79,7 @@ impl AdminControl {
     pub fn replace(&self, address: Listen, listener: Listener) {
         let listener = Arc::new(listener);
         let mut present = self.present.lock().recover();
-        *present = Present {
+        *present = CurrentListener {
             address,
             has_tls: listener.has_tls(),
             listener: Arc::downgrade(&listener),

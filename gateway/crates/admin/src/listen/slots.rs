@@ -113,9 +113,9 @@ impl Slot {
     ///
     /// # Errors
     /// The connection has given way already.
-    pub(super) fn begin_answer(self: &Arc<Self>) -> Result<AnswerGuard, GaveWay> {
+    pub(super) fn begin_answer(self: &Arc<Self>) -> Result<AnswerGuard, LateRequest> {
         if !self.slots.remove(self) {
-            return Err(GaveWay);
+            return Err(LateRequest);
         }
         self.has_answered.store(true, Relaxed);
         Ok(AnswerGuard(self.clone()))
@@ -151,7 +151,7 @@ impl Drop for AnswerGuard {
 /// A request came on a connection that has given way: it is not carried out.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection has given way to another client")]
-pub(super) struct GaveWay;
+pub(super) struct LateRequest;
 
 #[cfg(test)]
 mod tests {

@@ -34,14 +34,14 @@ impl Pins for ToldPins {
 
     fn pin<'a>(
         &'a self,
-        below: &'a Below,
+        below: &'a LocatedPrefix,
         limit: u64,
     ) -> BoxFuture<'a, Result<Option<String>, PinError>> {
         let said = self.note(format!("{} {limit}", below.prefix));
         Box::pin(async { said.map(|()| Some("little room".to_owned())) })
     }
 
-    fn unpin<'a>(&'a self, below: &'a Below) -> BoxFuture<'a, Result<(), PinError>> {
+    fn unpin<'a>(&'a self, below: &'a LocatedPrefix) -> BoxFuture<'a, Result<(), PinError>> {
         let said = self.note(format!("{} gone", below.prefix));
         Box::pin(async { said })
     }

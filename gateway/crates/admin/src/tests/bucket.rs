@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 
-use crate::place::{Below, FolderPath, Locate, Located, Place, PlaceError};
+use crate::place::{FolderPath, Locate, LocatedObject, LocatedPrefix, Place, PlaceError};
 use tidegate_cache::{ChunkStore, Entry, MetaStore, Record, Stores, fake::FakeStore};
-use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, Open, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, EncodingTimes, Engine, OpenOptions, Parts, ReadContext};
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{
     ByteRange, ETag, Geometry, ObjectKey, OriginId, Profile, RangeSpec, Timestamp, Version,
@@ -80,12 +80,12 @@ impl Bucket {
     /// Reads a range as a client would.
     pub(crate) async fn read(&self, key: &str, range: ByteRange) {
         let key = ObjectKey::new(key).expect("a key");
-        let how = Open {
+        let how = OpenOptions {
             first: Some(RangeSpec::Bounded {
                 first: range.start,
                 last: range.end - 1,
             }),
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let object = self.engine.open(&self.source, &key, how).await;
         let mut reader = object.expect("it opens").read_at(range);
@@ -108,12 +108,12 @@ fn engine(chunks: Arc<dyn ChunkStore>, meta: Arc<dyn MetaStore>) -> Engine {
 }
 
 impl Locate for Bucket {
-    fn objects(&self, place: &Place) -> Result<Vec<Located>, PlaceError> {
+    fn objects(&self, place: &Place) -> Result<Vec<LocatedObject>, PlaceError> {
         if place.host.as_deref() == Some("nowhere") {
             return Err(PlaceError::NoRoute);
         }
         let key = ObjectKey::from_path("", &place.path[1..]);
-        Ok(vec![Located {
+        Ok(vec![LocatedObject {
             host: place.host.clone(),
             origin: "media".to_owned(),
             source: self.source.clone(),
@@ -122,11 +122,11 @@ impl Locate for Bucket {
         }])
     }
 
-    fn below(&self, place: &Place) -> Result<Below, PlaceError> {
+    fn below(&self, place: &Place) -> Result<LocatedPrefix, PlaceError> {
         if place.host.as_deref() == Some("nowhere") {
             return Err(PlaceError::NoRoute);
         }
-        Ok(Below {
+        Ok(LocatedPrefix {
             origin: "media".to_owned(),
             source: self.source.clone(),
             prefix: place.path[1..].to_owned(),
@@ -135,15 +135,15 @@ impl Locate for Bucket {
         })
     }
 
-    fn beginning(&self, place: &Place) -> Result<Vec<Below>, PlaceError> {
+    fn beginning(&self, place: &Place) -> Result<Vec<LocatedPrefix>, PlaceError> {
         Ok(vec![self.below(place)?])
     }
 
-    fn path(&self, _: &Below, key: &str) -> Option<String> {
+    fn path(&self, _: &LocatedPrefix, key: &str) -> Option<String> {
         (!key.contains("..")).then(|| format!("/{}", key.replace(' ', "%20")))
     }
 
-    fn folder_path(&self, below: &Below, prefix: &str) -> Option<FolderPath> {
+    fn folder_path(&self, below: &LocatedPrefix, prefix: &str) -> Option<FolderPath> {
         let path = self.path(below, prefix)?;
         Some(FolderPath {
             path,

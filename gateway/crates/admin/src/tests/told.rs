@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use futures_core::future::BoxFuture;
 
 use crate::place::PlaceError;
-use crate::{Control, Purge, PurgeError, PurgeExtent, Purged, ResolvedPurge};
+use crate::{Control, Purge, PurgeError, PurgeExtent, PurgeResult, ResolvedPurge};
 
 /// A gateway that is as ready as the test says and records the purges.
 #[derive(Default)]
@@ -56,7 +56,7 @@ impl Control for Told {
     fn purge<'a>(
         &'a self,
         ResolvedPurge { purge, .. }: &'a ResolvedPurge,
-    ) -> BoxFuture<'a, Result<Purged, PurgeError>> {
+    ) -> BoxFuture<'a, Result<PurgeResult, PurgeError>> {
         self.purged
             .lock()
             .expect("not poisoned")
@@ -67,14 +67,14 @@ impl Control for Told {
 }
 
 /// Returns one name; each path is known.
-fn scripted(purge: &Purge) -> Purged {
+fn scripted(purge: &Purge) -> PurgeResult {
     let (name, known) = match &purge.extent {
         PurgeExtent::Path(path) => (path.clone(), 1),
         PurgeExtent::Prefix(path) => (path.clone(), 0),
         PurgeExtent::Tag(tag) => (tag.to_string(), 0),
         PurgeExtent::Key(key, _) => (key.as_str().to_owned(), 1),
     };
-    Purged {
+    PurgeResult {
         names: vec![name],
         known,
     }

@@ -21,7 +21,7 @@ fn metrics() -> MemoryMetrics {
     }
 }
 
-fn ignore() -> OnEvict {
+fn ignore() -> EvictionCallback {
     Box::new(|_, _, _| {})
 }
 
@@ -32,7 +32,7 @@ fn never_holds_more_than_it_may_and_counts_what_it_holds() {
         memory.insert(
             key(index),
             Bytes::from(vec![1; 4096]),
-            OnDisk::Never,
+            OfferState::Never,
             PinId::NONE,
         );
     }
@@ -54,7 +54,7 @@ fn never_holds_more_than_it_may_and_counts_what_it_holds() {
     memory.insert(
         key(1),
         Bytes::from_static(b"after"),
-        OnDisk::Never,
+        OfferState::Never,
         PinId::NONE,
     );
     assert_eq!(
@@ -70,7 +70,7 @@ fn what_is_used_twice_survives_a_scan() {
         memory.insert(
             key(index),
             Bytes::from(vec![1; 4096]),
-            OnDisk::Never,
+            OfferState::Never,
             PinId::NONE,
         );
         assert!(memory.get(&key(index)).is_some());
@@ -79,7 +79,7 @@ fn what_is_used_twice_survives_a_scan() {
         memory.insert(
             key(index),
             Bytes::from(vec![2; 4096]),
-            OnDisk::Never,
+            OfferState::Never,
             PinId::NONE,
         );
     }
@@ -92,16 +92,26 @@ fn what_is_used_twice_survives_a_scan() {
 #[test]
 fn no_memory_keeps_nothing_and_a_giant_pushes_nothing_out() {
     let none = Memory::new(0, 4096, metrics(), ignore());
-    none.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never, PinId::NONE);
+    none.insert(
+        key(1),
+        Bytes::from_static(b"x"),
+        OfferState::Never,
+        PinId::NONE,
+    );
     assert_eq!(none.get(&key(1)), None);
     assert_eq!(none.metrics.used.get(), 0);
 
     let small = Memory::new(64 << 10, 4096, metrics(), ignore());
-    small.insert(key(1), Bytes::from_static(b"x"), OnDisk::Never, PinId::NONE);
+    small.insert(
+        key(1),
+        Bytes::from_static(b"x"),
+        OfferState::Never,
+        PinId::NONE,
+    );
     small.insert(
         key(2),
         Bytes::from(vec![0; 128 << 10]),
-        OnDisk::Never,
+        OfferState::Never,
         PinId::NONE,
     );
     assert!(small.get(&key(1)).is_some() && small.get(&key(2)).is_none());
@@ -110,7 +120,12 @@ fn no_memory_keeps_nothing_and_a_giant_pushes_nothing_out() {
 #[test]
 fn what_is_wanted_on_disk_is_said_until_it_is_settled() {
     let memory = Memory::new(1 << 20, 4096, metrics(), ignore());
-    let disks = [OnDisk::Wanted, OnDisk::Taken, OnDisk::Never, OnDisk::Later];
+    let disks = [
+        OfferState::Wanted,
+        OfferState::Taken,
+        OfferState::Never,
+        OfferState::Later,
+    ];
     for (index, disk) in (1..).zip(disks) {
         memory.insert(key(index), Bytes::from_static(b"x"), disk, PinId::NONE);
     }
@@ -125,15 +140,15 @@ fn what_is_wanted_on_disk_is_said_until_it_is_settled() {
 fn what_was_used_and_may_be_on_disk_is_said_when_it_leaves() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let left = Arc::clone(&seen);
-    let on_evict: OnEvict = Box::new(move |key, _, _| {
+    let on_evict: EvictionCallback = Box::new(move |key, _, _| {
         left.lock().expect("sound").push(key.index);
     });
     let memory = Memory::new(64 << 10, 4096, metrics(), on_evict);
     for index in 0..12 {
         let disk = if index < 6 {
-            OnDisk::Taken
+            OfferState::Taken
         } else {
-            OnDisk::Never
+            OfferState::Never
         };
         memory.insert(key(index), Bytes::from(vec![1; 4096]), disk, PinId::NONE);
         if index % 2 == 0 {

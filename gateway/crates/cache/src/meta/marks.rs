@@ -36,7 +36,7 @@ pub(super) type MarkReceiver = oneshot::Receiver<Result<(), MetaError>>;
 /// The marks, and the thread that writes them.
 #[derive(Debug)]
 pub(super) struct Marks {
-    shared: Arc<MarksShared>,
+    shared: Arc<MarksMonitor>,
     /// A flush that takes longer hangs.
     write_timeout: Duration,
     /// Disconnected when the thread has ended.
@@ -44,7 +44,7 @@ pub(super) struct Marks {
 }
 
 #[derive(Debug, Default)]
-struct MarksShared {
+struct MarksMonitor {
     state: Mutex<MarksState>,
     wake: Condvar,
 }
@@ -79,7 +79,7 @@ impl Marks {
     /// # Errors
     /// The system gives no thread.
     pub(super) fn start(file: MarkFile, write_timeout: Duration) -> io::Result<Self> {
-        let shared = Arc::new(MarksShared::default());
+        let shared = Arc::new(MarksMonitor::default());
         let writing = Arc::clone(&shared);
         let (ended, writer) = channel();
         thread::Builder::new()
@@ -163,7 +163,7 @@ impl MarksState {
     }
 }
 
-impl MarksShared {
+impl MarksMonitor {
     fn lock(&self) -> MutexGuard<'_, MarksState> {
         self.state.lock().recover()
     }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::super::problem::{KeyPath, suggestion};
 use super::super::section::AccessToken;
-use super::super::{Access, Config, ListenOn, Route, Secret};
+use super::super::{Access, Config, ListenAddress, Route, Secret};
 use super::Check;
 use tidegate_access::{MIN_SECRET, Referers, SigningKey};
 use tidegate_plan::{Network, Period};
@@ -179,7 +179,7 @@ impl Check<'_, '_> {
     }
 
     /// Warns of tokens and JWTs that cross a network in the clear: an eavesdropper could read from then on.
-    fn secrets_in_the_clear(&mut self, path: &KeyPath, access: &Access, listen: &[ListenOn]) {
+    fn secrets_in_the_clear(&mut self, path: &KeyPath, access: &Access, listen: &[ListenAddress]) {
         let Some(address) = listen.iter().find(|one| one.is_in_the_clear()) else {
             return;
         };

@@ -1,7 +1,7 @@
 //! Limits, and the routes that name them.
 
 use super::super::problem::{KeyPath, suggestion};
-use super::super::{Config, Limits, Per, Route};
+use super::super::{Config, LimitScope, Limits, Route};
 use super::Check;
 
 impl Check<'_, '_> {
@@ -53,7 +53,7 @@ impl Check<'_, '_> {
                 self.error(&path, format!("there are no limits `{shown}`{hint}"));
                 continue;
             };
-            if limits.per == Per::Key && route.access.is_none() {
+            if limits.per == LimitScope::Key && route.access.is_none() {
                 let message = format!(
                     "`{shown}` counts by key, and the route has no `access`: each address counts for itself"
                 );

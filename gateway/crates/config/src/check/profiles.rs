@@ -2,7 +2,7 @@
 
 use super::super::Config;
 use super::super::problem::{KeyPath, suggestion};
-use super::super::section::profile::{Unresolved, resolve};
+use super::super::section::profile::{ProfileError, resolve};
 use super::Check;
 use tidegate_plan::{ByteSize, Profile};
 
@@ -30,12 +30,12 @@ impl Check<'_, '_> {
     fn parent(&mut self, config: &Config, name: &str, parent: &str) {
         let path = KeyPath::of("profile", name).key("extends");
         match resolve(&config.profile, name) {
-            Err(Unresolved::Unknown(unknown)) if unknown == parent => {
+            Err(ProfileError::Unknown(unknown)) if unknown == parent => {
                 let hint = suggestion(parent, names(config).filter(|other| *other != name));
                 self.error(&path, format!("there is no profile `{parent}`{hint}"));
             }
             // Reported once: at the profile from which the circle was followed.
-            Err(Unresolved::Cycle(chain)) if chain.last().is_some_and(|last| last == name) => {
+            Err(ProfileError::Cycle(chain)) if chain.last().is_some_and(|last| last == name) => {
                 self.error(
                     &path,
                     format!("goes round in a circle: {}", chain.join(" -> ")),

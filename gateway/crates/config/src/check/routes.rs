@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use http::{HeaderName, HeaderValue, Uri};
 
 use super::super::problem::{KeyPath, suggestion};
-use super::super::{Config, Cors, ListenOn, Origin, Route};
+use super::super::{Config, Cors, ListenAddress, Origin, Route};
 use super::{Check, profiles};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::key::{encode_path, has_dot_segment};
@@ -146,7 +146,7 @@ impl Check<'_, '_> {
     }
 
     /// Warns of tokens that cross a network in the clear: an eavesdropper could write from then on.
-    fn in_the_clear(&mut self, path: &KeyPath, route: &Route, listen: &[ListenOn]) {
+    fn in_the_clear(&mut self, path: &KeyPath, route: &Route, listen: &[ListenAddress]) {
         let exposed = listen.iter().find(|one| one.is_in_the_clear());
         if let Some(address) = exposed.filter(|_| route.writable) {
             let message = format!(

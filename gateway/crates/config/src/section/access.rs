@@ -40,7 +40,7 @@ pub struct Access {
     /// from the gateway's (`1m` if left out); it lengthens each link.
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "keys": { "k1": { "env": "SIGN_K1" } }, "skew": "1m" }]))]
-    pub signed: Option<Signed>,
+    pub signed: Option<SignedLinks>,
     /// JSON Web Tokens that admit a request; `jwt = { … }` of the access.
     ///
     /// A token stands in `Authorization: Bearer`, the query or a cookie. It is signed with RS256, ES256, EdDSA or HS256, and
@@ -69,7 +69,7 @@ pub struct Access {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["keys"]))]
-pub struct Signed {
+pub struct SignedLinks {
     /// Secrets by the ids of the keys; links name theirs, so that keys can be replaced one by one.
     #[serde(skip_serializing)]
     #[schemars(extend("examples" = [{ "k1": { "env": "SIGN_K1" } }]))]
@@ -78,7 +78,7 @@ pub struct Signed {
     pub skew: Period,
 }
 
-impl Default for Signed {
+impl Default for SignedLinks {
     fn default() -> Self {
         Self {
             keys: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ListenOn, Secret};
+use crate::{ListenAddress, Secret};
 use tidegate_plan::Listen;
 
 /// The private listener: health, metrics, purge, console. Never on the public listener.
@@ -11,7 +11,7 @@ use tidegate_plan::Listen;
 #[serde(deny_unknown_fields, default)]
 pub struct Admin {
     /// Address and port, or `unix:/path`; `{ address = "…", tls = true }` encrypts. Keep it from the public.
-    pub listen: ListenOn,
+    pub listen: ListenAddress,
     /// Hosts that it answers to beside addresses, `localhost` and the machine's own name.
     #[schemars(extend("examples" = [["ops.example.org"]]))]
     pub hosts: Vec<String>,

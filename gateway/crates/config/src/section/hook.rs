@@ -47,7 +47,7 @@ pub struct Hook {
     ///
     /// All of a `window`, those of a `folder`, or one `key`. Of several keys, `{key}` is their common folder; of a `folder` it is the folder. If more than 1,000 keys wait, one
     /// call reports their common folder.
-    pub each: HookEach,
+    pub each: HookGrouping,
     /// The beginning of `{path}`, before the key: where the receiver has its files.
     #[schemars(extend("examples" = ["/mnt/media/"]))]
     pub path_prefix: Option<String>,
@@ -76,7 +76,7 @@ impl Default for Hook {
             headers: BTreeMap::new(),
             bearer: None,
             body: None,
-            each: HookEach::Window,
+            each: HookGrouping::Window,
             path_prefix: None,
             strip_prefix: String::new(),
             debounce: Period::secs(5),
@@ -109,7 +109,7 @@ pub enum HookEvent {
 /// The changes that one call reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum HookEach {
+pub enum HookGrouping {
     /// All of a window.
     Window,
     /// Those of one folder.

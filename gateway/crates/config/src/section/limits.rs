@@ -32,13 +32,13 @@ pub struct Limits {
     /// The clients that count together.
     ///
     /// Those of one address (of IPv6 a network of 64 bits), those that one key or token of the access admits, or all.
-    pub per: Per,
+    pub per: LimitScope,
 }
 
 /// The clients that share limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Per {
+pub enum LimitScope {
     /// Those of one address.
     #[default]
     Address,

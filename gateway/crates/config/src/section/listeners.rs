@@ -14,7 +14,7 @@ use tidegate_plan::Listen;
 /// One address to listen on, and whether its connections are encrypted: `"127.0.0.1:80"` or
 /// `{ address = "0.0.0.0:443", tls = true }`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenOn {
+pub struct ListenAddress {
     /// The address.
     pub address: Listen,
     /// Whether it speaks TLS, with the certificates of `[tls]`.
@@ -23,16 +23,16 @@ pub struct ListenOn {
 
 /// One address or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listeners(pub Vec<ListenOn>);
+pub struct Listeners(pub Vec<ListenAddress>);
 
-impl From<Listen> for ListenOn {
+impl From<Listen> for ListenAddress {
     fn from(address: Listen) -> Self {
         let tls = false;
         Self { address, tls }
     }
 }
 
-impl fmt::Display for ListenOn {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.address.fmt(f)?;
         match self.tls {
@@ -42,7 +42,7 @@ impl fmt::Display for ListenOn {
     }
 }
 
-impl ListenOn {
+impl ListenAddress {
     /// Returns whether bytes that are sent here may cross a network in the clear.
     #[must_use]
     pub fn is_in_the_clear(&self) -> bool {
@@ -59,29 +59,29 @@ struct ListenTable {
     tls: bool,
 }
 
-impl From<ListenTable> for ListenOn {
+impl From<ListenTable> for ListenAddress {
     fn from(ListenTable { address, tls }: ListenTable) -> Self {
         Self { address, tls }
     }
 }
 
-impl<'de> Deserialize<'de> for ListenOn {
+impl<'de> Deserialize<'de> for ListenAddress {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         struct ListenVisitor;
 
         impl<'de> Visitor<'de> for ListenVisitor {
-            type Value = ListenOn;
+            type Value = ListenAddress;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an address")
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<ListenOn, E> {
+            fn visit_str<E: Error>(self, text: &str) -> Result<ListenAddress, E> {
                 let address: Listen = text.parse().map_err(E::custom)?;
                 Ok(address.into())
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ListenOn, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ListenAddress, A::Error> {
                 let table = ListenTable::deserialize(MapAccessDeserializer::new(map))?;
                 Ok(table.into())
             }
@@ -125,7 +125,7 @@ impl<'de> Deserialize<'de> for Listeners {
     }
 }
 
-impl Serialize for ListenOn {
+impl Serialize for ListenAddress {
     fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
         match self.tls {
             false => self.address.serialize(output),
@@ -159,7 +159,7 @@ fn table() -> Schema {
     })
 }
 
-impl JsonSchema for ListenOn {
+impl JsonSchema for ListenAddress {
     fn schema_name() -> Cow<'static, str> {
         "ListenOn".into()
     }

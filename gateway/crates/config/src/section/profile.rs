@@ -52,7 +52,7 @@ pub struct Overlay {
 
 /// The reason why a profile has no values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unresolved {
+pub(crate) enum ProfileError {
     /// There is no profile of this name.
     Unknown(String),
     /// It extends itself, through these profiles.
@@ -63,16 +63,18 @@ pub(crate) enum Unresolved {
 pub(crate) fn resolve(
     overlays: &BTreeMap<String, Overlay>,
     name: &str,
-) -> Result<Profile, Unresolved> {
+) -> Result<Profile, ProfileError> {
     let mut chain: Vec<(&str, &Overlay)> = Vec::new();
     let mut next = name;
     let base = loop {
         if chain.iter().any(|(seen, _)| *seen == next) {
             let names = chain.iter().map(|(seen, _)| (*seen).to_owned());
-            return Err(Unresolved::Cycle(names.chain([next.to_owned()]).collect()));
+            return Err(ProfileError::Cycle(
+                names.chain([next.to_owned()]).collect(),
+            ));
         }
         let Some((key, overlay)) = overlays.get_key_value(next) else {
-            break Profile::built_in(next).ok_or_else(|| Unresolved::Unknown(next.to_owned()))?;
+            break Profile::built_in(next).ok_or_else(|| ProfileError::Unknown(next.to_owned()))?;
         };
         chain.push((key, overlay));
         match &overlay.extends {

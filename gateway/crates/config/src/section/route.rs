@@ -65,7 +65,7 @@ pub struct Route {
     /// One that a client accepts is sent in the original's place, if it is not older. Of those that the client likes
     /// equally, the first one wins. Upload the original first.
     #[schemars(extend("examples" = [["br", "gzip", "zstd"]]))]
-    pub precompressed: Vec<Precompressed>,
+    pub precompressed: Vec<StoredCoding>,
     /// Types that are guessed from a key's ending, for objects stored without one.
     ///
     /// An octet-stream counts as none. `passive`: images but SVG, audio, video, playlists, subtitles, fonts, PDF,
@@ -110,7 +110,7 @@ impl Default for Route {
 /// A coding in which objects are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Precompressed {
+pub enum StoredCoding {
     /// `.br`
     Br,
     /// `.gz`

@@ -1,7 +1,7 @@
 use super::*;
-use crate::{Environment, Loaded, Overrides, parse_with};
+use crate::{Environment, LoadedConfig, Overrides, parse_with};
 
-fn loaded(text: &str) -> Loaded {
+fn loaded(text: &str) -> LoadedConfig {
     let overrides = Overrides::default();
     let overrides = overrides.with("cache.memory", Some("2GiB")).expect("a key");
     let env = Environment::from_iter([("TIDEGATE_LOG__LEVEL", "debug")]);

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate_config::{Config, Environment, LoadError, Loaded, Secret};
+use tidegate_config::{Config, Environment, LoadError, LoadedConfig, Secret};
 use tidegate_plan::profile::DiskUse;
 use tidegate_plan::{ByteSize, Profile};
 
 mod warnings;
 
-fn parsed(text: &str, variables: &[(&str, &str)]) -> Loaded {
+fn parsed(text: &str, variables: &[(&str, &str)]) -> LoadedConfig {
     let env = variables.iter().copied().collect::<Environment>();
     match tidegate_config::parse("t.toml", text, &env) {
         Ok(loaded) => loaded,
@@ -189,7 +189,7 @@ fn the_file_is_the_one_that_was_asked_for() {
     let (asked, named) = (file("asked.toml", "1GiB"), file("named.toml", "2GiB"));
     let env = Environment::from_iter([("TIDEGATE_CONFIG", named.to_str().expect("text"))]);
     let memory =
-        |loaded: Result<Loaded, LoadError>| loaded.expect("it is right").config.cache.memory;
+        |loaded: Result<LoadedConfig, LoadError>| loaded.expect("it is right").config.cache.memory;
     assert_eq!(
         memory(tidegate_config::load(Some(&asked), &env)),
         ByteSize(1 << 30)

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tidegate_config::{Config, Environment, Loaded, reference};
+use tidegate_config::{Config, Environment, LoadedConfig, reference};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-fn parse(name: &str, text: &str) -> Loaded {
+fn parse(name: &str, text: &str) -> LoadedConfig {
     match tidegate_config::parse(name, text, &Environment::default()) {
         Ok(loaded) => loaded,
         Err(problems) => panic!("{problems}"),

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::ApiError;
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::sessions::SessionInfo;
 
 /// The sessions of browsers.
@@ -27,7 +27,7 @@ pub struct SessionList {
 )]
 pub(crate) async fn list(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
 ) -> Json<SessionList> {
     let own = admitted.session().map(|own| own.id);
     Json(SessionList {

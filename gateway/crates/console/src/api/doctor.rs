@@ -64,9 +64,9 @@ pub struct BucketUse {
 }
 
 /// A run under way. Dropped without a result, as after a panic, it ends the run with an error.
-struct RunUnderWay(Arc<DoctorRun>);
+struct RunGuard(Arc<DoctorRun>);
 
-impl RunUnderWay {
+impl RunGuard {
     /// Ends the run.
     fn end(self, result: Result<Verdict, String>) {
         let mut run = self.0.run();
@@ -77,7 +77,7 @@ impl RunUnderWay {
     }
 }
 
-impl Drop for RunUnderWay {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         let mut run = self.0.run();
         run.running = false;
@@ -93,7 +93,7 @@ impl DoctorRun {
     }
 
     /// Begins a run; `None`: one is under way.
-    fn begin(self: &Arc<Self>) -> Option<RunUnderWay> {
+    fn begin(self: &Arc<Self>) -> Option<RunGuard> {
         let mut run = self.run();
         if run.running {
             return None;
@@ -102,7 +102,7 @@ impl DoctorRun {
             running: true,
             ..DoctorState::default()
         };
-        Some(RunUnderWay(self.clone()))
+        Some(RunGuard(self.clone()))
     }
 
     /// Returns the state of the last run.
@@ -142,7 +142,7 @@ pub(crate) fn start(console: &Console, order: DoctorOrder) -> bool {
     true
 }
 
-async fn run(console: Console, under_way: RunUnderWay, order: DoctorOrder) {
+async fn run(console: Console, under_way: RunGuard, order: DoctorOrder) {
     let (tell, mut lines) = mpsc::unbounded_channel();
     let gateway = console.gateway.clone();
     let examine = async {

@@ -12,7 +12,7 @@ use crate::history::{History, RecentCause};
 
 /// The state of the gateway now.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Now {
+pub struct GatewayStatus {
     /// The time of this answer, in seconds since 1970.
     pub time: f64,
     /// The version of the program.
@@ -52,14 +52,14 @@ pub struct Now {
 }
 
 /// Returns the state of the gateway now.
-pub(crate) fn collect(console: &Console) -> Now {
+pub(crate) fn collect(console: &Console) -> GatewayStatus {
     let present = console.sampler.present();
     let history = console.sampler.history();
     let samples = &present.after.samples;
     let build = samples.series("build_info", &[]).next();
     let check = console.readiness.look(&console.admin.control);
     let started = samples.sum("process_start_time_seconds", &[]);
-    Now {
+    GatewayStatus {
         time: present.time,
         version: build.map_or_else(String::new, |(labels, _)| {
             label(labels, "version").to_owned()
@@ -87,9 +87,9 @@ pub(crate) fn collect(console: &Console) -> Now {
     get,
     path = "/api/v1/now",
     operation_id = "get_now",
-    responses((status = 200, body = Now))
+    responses((status = 200, body = GatewayStatus))
 )]
-pub(crate) async fn now(State(console): State<Console>) -> Json<Now> {
+pub(crate) async fn now(State(console): State<Console>) -> Json<GatewayStatus> {
     Json(collect(&console))
 }
 

@@ -18,9 +18,9 @@ use super::ApiError;
 use crate::Console;
 use crate::warms::WarmState;
 use tidegate_admin::pins::Pin;
-use tidegate_admin::place::{Below, Place, PlaceError};
+use tidegate_admin::place::{LocatedPrefix, Place, PlaceError};
 use tidegate_engine::names::{NameKind, PagePosition};
-use tidegate_engine::stat::{Present, Stat};
+use tidegate_engine::stat::{Stat, VersionStat};
 use tidegate_plan::{ObjectKey, Timestamp};
 use tidegate_telemetry::locks::Recover as _;
 
@@ -92,7 +92,7 @@ pub struct Name {
     /// The pin that covers it: the one with the longest prefix.
     pub pin: Option<PinState>,
     /// Its cached chunks; `null` if nothing is known of it.
-    pub cached: Option<Cached>,
+    pub cached: Option<CacheState>,
     /// The state of a draft that is not in the bucket yet: see `writes`.
     pub draft: Option<String>,
 }
@@ -110,7 +110,7 @@ pub struct PinState {
 
 /// The cached state of an object.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
-pub struct Cached {
+pub struct CacheState {
     /// The entity tag of the version.
     pub etag: String,
     /// The bucket's own id of the version, if the bucket keeps versions.
@@ -244,7 +244,7 @@ pub(crate) async fn collect(console: &Console, query: FolderQuery) -> Result<Fol
 /// Returns the position of a token, with names to show, or the folder's begin.
 async fn position(
     console: &Console,
-    below: &Below,
+    below: &LocatedPrefix,
     token: Option<&str>,
 ) -> Result<Position, ApiError> {
     let folder = (below.origin.clone(), below.prefix.clone());
@@ -294,7 +294,7 @@ fn covering(pins: &[Pin], origin: &str, key: &str) -> Option<PinState> {
 }
 
 /// Describes one name.
-async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> Name {
+async fn one(console: &Console, below: &LocatedPrefix, name: String, kind: NameKind) -> Name {
     let mut shown = Name {
         folder: kind == NameKind::Folder,
         name,
@@ -323,7 +323,7 @@ async fn one(console: &Console, below: &Below, name: String, kind: NameKind) -> 
     shown
 }
 
-fn cached(present: &Present) -> Cached {
+fn cached(present: &VersionStat) -> CacheState {
     let content_type = present.version.header(&axum::http::header::CONTENT_TYPE);
     let runs = present.runs.iter().map(|run| Run {
         start: run.range.start,
@@ -332,7 +332,7 @@ fn cached(present: &Present) -> Cached {
         disk: run.held.disk,
         pinned: run.held.pinned,
     });
-    Cached {
+    CacheState {
         etag: present.version.etag.as_str().to_owned(),
         version_id: present.version.version_id.clone(),
         content_type: content_type.map(str::to_owned),

@@ -25,7 +25,7 @@ macro_rules! operations {
             ),
             paths($($($module::$handler,)+)+),
             components(schemas(super::ApiError)),
-            modifiers(&ForAll),
+            modifiers(&CommonParts),
             security(("admin_token" = []), ("session" = []))
         )]
         struct Api;
@@ -86,9 +86,9 @@ const BAD_BODY: [(&str, &str); 3] = [
 ];
 
 /// Adds the parts of the document that are the same for every operation: security, and the answers that are no success.
-struct ForAll;
+struct CommonParts;
 
-impl Modify for ForAll {
+impl Modify for CommonParts {
     fn modify(&self, document: &mut Document) {
         let components = document.components.get_or_insert_default();
         let token = HttpBuilder::new()

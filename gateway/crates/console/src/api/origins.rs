@@ -12,7 +12,7 @@ use crate::Console;
 use crate::exposition::{Samples, label};
 use crate::figures::Quantiles;
 use crate::gateway::{OriginInfo, Prices};
-use crate::sampler::Present;
+use crate::sampler::CurrentFigures;
 
 /// The bytes of a gigabyte, as stores charge it.
 const GIGABYTE: f64 = 1e9;
@@ -76,7 +76,7 @@ pub(crate) fn collect(console: &Console) -> OriginList {
     }
 }
 
-fn state(present: &Present, origin: OriginInfo) -> OriginState {
+fn state(present: &CurrentFigures, origin: OriginInfo) -> OriginState {
     let name = origin.name.as_str();
     let having = [("origin", name)];
     let samples = &present.after.samples;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::Console;
-use crate::sampler::Present;
+use crate::sampler::CurrentFigures;
 use tidegate_admin::cache::Disk;
 use tidegate_plan::DiskState;
 
@@ -124,7 +124,7 @@ pub(crate) fn collect(console: &Console) -> Tiers {
     }
 }
 
-fn disk_tier(present: &Present, disk: Disk, since: Option<f64>) -> DiskTier {
+fn disk_tier(present: &CurrentFigures, disk: Disk, since: Option<f64>) -> DiskTier {
     let path = shown(&disk.path);
     let label = [("disk", path.as_str())];
     let both = [("tier", "disk"), ("disk", path.as_str())];
@@ -161,14 +161,14 @@ fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-fn hit_share(present: &Present, having: &[(&str, &str)]) -> Option<f64> {
+fn hit_share(present: &CurrentFigures, having: &[(&str, &str)]) -> Option<f64> {
     let hits = rate(present, "store_hits_total", having);
     let misses = rate(present, "store_misses_total", having);
     (hits + misses > 0.0).then(|| hits / (hits + misses))
 }
 
 /// Returns the growth of a counter in the period, a second.
-pub(crate) fn rate(present: &Present, name: &str, having: &[(&str, &str)]) -> f64 {
+pub(crate) fn rate(present: &CurrentFigures, name: &str, having: &[(&str, &str)]) -> f64 {
     let (before, after) = (&present.before.samples, &present.after.samples);
     let grown = (after.sum(name, having) - before.sum(name, having)).max(0.0);
     grown / present.period.max(0.001)

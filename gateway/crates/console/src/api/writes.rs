@@ -17,7 +17,7 @@ use crate::Console;
 use crate::sampler::unix_time;
 use tidegate_plan::{ObjectId, ObjectKey, Timestamp, Version};
 use tidegate_telemetry::locks::Recover as _;
-use tidegate_write::{Pending, PossibleChoices, RefusedChoice, ResolveError, Stage, Writers};
+use tidegate_write::{PendingWrite, PossibleChoices, RefusedChoice, ResolveError, Stage, Writers};
 
 /// The time for which the bucket's version of a refused object is not asked for again.
 const REUSE: Duration = Duration::from_secs(30);
@@ -117,7 +117,7 @@ pub enum Choice {
 
 /// The result of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Decided {
+pub struct DecisionResult {
     /// The key of the object that the draft has become; `null`: it was discarded.
     pub key: Option<String>,
 }
@@ -292,7 +292,7 @@ pub(crate) fn collect(console: &Console) -> Writes {
     }
 }
 
-fn draft(console: &Console, pending: Pending, known: Option<RefusedVersions>) -> Draft {
+fn draft(console: &Console, pending: PendingWrite, known: Option<RefusedVersions>) -> Draft {
     let is_refused = pending.stage == Stage::Refused;
     let choices = || known.clone().unwrap_or_default().choices();
     Draft {
@@ -319,7 +319,10 @@ fn draft_id(id: &ObjectId) -> String {
 }
 
 /// Carries out a decision.
-pub(crate) async fn decide(console: &Console, decision: Decision) -> Result<Decided, ApiError> {
+pub(crate) async fn decide(
+    console: &Console,
+    decision: Decision,
+) -> Result<DecisionResult, ApiError> {
     let none = || ApiError::missing("no draft of this object was refused");
     let writers = console.admin.writers.as_ref().ok_or_else(none)?;
     let mut pending = writers.pending().into_iter();
@@ -340,7 +343,7 @@ pub(crate) async fn decide(console: &Console, decision: Decision) -> Result<Deci
     // The next page is to say what is left.
     console.versions.forget(&found.id);
     match resolved {
-        Ok(()) => Ok(Decided { key }),
+        Ok(()) => Ok(DecisionResult { key }),
         Err(ResolveError::NotRefused) => Err(none()),
         Err(error) => Err(ApiError::new(StatusCode::CONFLICT, error)),
     }
@@ -381,12 +384,12 @@ pub(crate) async fn list(State(console): State<Console>) -> Json<Writes> {
     path = "/api/v1/writes",
     operation_id = "decide_write",
     request_body = Decision,
-    responses((status = 200, body = Decided), (status = 404, body = ApiError), (status = 409, body = ApiError))
+    responses((status = 200, body = DecisionResult), (status = 404, body = ApiError), (status = 409, body = ApiError))
 )]
 pub(crate) async fn resolve(
     State(console): State<Console>,
     Json(decision): Json<Decision>,
-) -> Result<Json<Decided>, ApiError> {
+) -> Result<Json<DecisionResult>, ApiError> {
     decide(&console, decision).await.map(Json)
 }
 

@@ -28,7 +28,7 @@ async fn a_task_that_has_panicked_is_begun_anew() {
 
 #[test]
 fn each_section_has_its_own_place() {
-    let live = Live::default();
+    let live = LiveFeed::default();
     for (nth, section) in ALL.into_iter().enumerate() {
         assert_eq!(section as usize, nth);
         live.publish(section, section.name().to_owned());

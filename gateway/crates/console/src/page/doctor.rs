@@ -10,7 +10,7 @@ use super::chart::shares;
 use super::settings::{self, save};
 use super::{Page, check_form, csrf_field, done, format, throughput};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::doctor::{BucketUse, collect, start};
 use crate::gateway::{ConnectionRate, DoctorOrder, Suggestion, Verdict};
 use crate::section::Section;
@@ -20,7 +20,7 @@ const PATH: &str = "/console/doctor";
 /// Answers `GET /console/doctor`.
 pub(crate) async fn page(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
 ) -> Response {
     let content = html! {
         p {
@@ -192,7 +192,7 @@ pub(crate) struct DoctorForm {
 /// Answers `POST /console/doctor`.
 pub(crate) async fn act(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Form(form): Form<DoctorForm>,
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {

@@ -9,7 +9,7 @@ use maud::html;
 
 use super::{SECTIONS, failure};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::ApiError;
 use crate::api::errors::reason_in;
 
@@ -24,7 +24,7 @@ pub(crate) async fn as_page(
     let is_browser = !request.headers().contains_key(AUTHORIZATION);
     let has_body = request.method() != Method::HEAD;
     let mut answer = next.run(request).await;
-    let admitted = answer.extensions_mut().remove::<Admitted>();
+    let admitted = answer.extensions_mut().remove::<AdmissionKind>();
     let status = answer.status();
     let is_error = status.is_client_error() || status.is_server_error();
     if !(is_browser && has_body && is_error) || is_page(&answer) {
@@ -38,7 +38,7 @@ pub(crate) async fn as_page(
     let mut sections = SECTIONS.iter().map(|(section, _)| *section);
     let section = sections.find(|section| *section == path).unwrap_or("/");
     let ways = html! { p { a.button href=(section) { "Back" } } };
-    let admitted = admitted.unwrap_or(Admitted::Reader);
+    let admitted = admitted.unwrap_or(AdmissionKind::Reader);
     let mut page = failure(&console, &admitted, section, &error, &ways);
     for (name, value) in &head.headers {
         if ![CONTENT_LENGTH, CONTENT_TYPE].contains(name) {

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::{Page, format};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::connections::{
     Fleet, Hook, Subscription, collect_events, collect_fleet, collect_hooks,
 };
@@ -22,7 +22,7 @@ const MAX_SHOWN: usize = 50;
 /// Answers `GET /console/events`.
 pub(crate) async fn page(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
 ) -> Response {
     let page = Page {
         path: "/console/events",

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{Page, check_form, csrf_field, document, done, format};
 use crate::Console;
-use crate::access::{Admitted, LOGIN_PATH, own_page};
+use crate::access::{AdmissionKind, LOGIN_PATH, own_page};
 use crate::sessions::{COOKIE_NAME, OwnSession};
 
 const SESSIONS: &str = "/console/sessions";
@@ -138,7 +138,7 @@ pub(crate) async fn log_out(
 /// Answers `GET /console/sessions`.
 pub(crate) async fn sessions(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
 ) -> Response {
     let own = admitted.session();
     let csrf = own.map(OwnSession::csrf);
@@ -196,7 +196,7 @@ pub(crate) struct EndForm {
 /// Answers `POST /console/sessions`.
 pub(crate) async fn end(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Form(form): Form<EndForm>,
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {

@@ -11,8 +11,8 @@ use maud::{Markup, PreEscaped, html};
 use super::chart::{Line, shares};
 use super::{Page, format};
 use crate::Console;
-use crate::access::Admitted;
-use crate::api::now::{Now, collect};
+use crate::access::AdmissionKind;
+use crate::api::now::{GatewayStatus, collect};
 use crate::figures::{Figures, Quantiles};
 use crate::history::{History, Point, RecentCause};
 use crate::section::Section;
@@ -25,7 +25,7 @@ pub(crate) struct DrawnCharts(Mutex<Option<(Arc<History>, String)>>);
 /// Answers `GET /`.
 pub(crate) async fn page(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
 ) -> Response {
     let page = Page {
         path: "/",
@@ -82,7 +82,7 @@ fn draw(history: &History) -> Markup {
 }
 
 /// Says first whether all is well.
-fn verdict(now: &Now) -> Markup {
+fn verdict(now: &GatewayStatus) -> Markup {
     let missing = now.missing.as_deref();
     let is_well = missing == Some(&[]) && now.notes.is_empty() && now.figures.errors == 0;
     html! {
@@ -129,7 +129,7 @@ fn median(times: Option<&Quantiles>) -> String {
     times.map_or("–".to_owned(), |times| format::duration(times.p50))
 }
 
-fn tiles(now: &Now) -> Markup {
+fn tiles(now: &GatewayStatus) -> Markup {
     let figures = &now.figures;
     let (first, waits) = (figures.first_byte.as_ref(), figures.waits.as_ref());
     let operations = figures.mount_operations_per_second;
@@ -188,7 +188,7 @@ fn tiers(figures: &Figures) -> Markup {
 }
 
 /// Shows the failures of the last hour; those of the day where there were others before it.
-fn failures(now: &Now) -> Markup {
+fn failures(now: &GatewayStatus) -> Markup {
     let (hour, day) = (&now.errors_of_last_hour, &now.errors_of_last_day);
     let of = |all: &[RecentCause]| all.iter().map(|one| one.count).sum::<u64>();
     html! {

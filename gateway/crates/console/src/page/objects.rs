@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::chart::shares;
 use super::{Page, failure, format, with_code};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::objects::{Folder, FolderQuery, collect};
 use crate::gateway::RouteInfo;
 use crate::section::Section;
@@ -37,7 +37,7 @@ pub(crate) struct ObjectsQuery {
 /// Answers `GET /console/objects`.
 pub(crate) async fn page(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Query(query): Query<ObjectsQuery>,
 ) -> Response {
     let routes = console.gateway.overview().routes;

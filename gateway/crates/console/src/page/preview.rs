@@ -20,11 +20,11 @@ use serde::Deserialize;
 
 use super::{Page, failure, format};
 use crate::Console;
-use crate::access::{Admitted, login_address};
+use crate::access::{AdmissionKind, login_address};
 use crate::api::ApiError;
 use crate::api::objects::Name;
 use tidegate_admin::place::Place;
-use tidegate_engine::{Object, Open};
+use tidegate_engine::{Object, OpenOptions};
 use tidegate_plan::ByteRange;
 use tidegate_plan::media_type::{self, is_uninformative};
 use tidegate_plan::precondition::{Decision, Validators, decide, requested_ranges};
@@ -147,7 +147,7 @@ async fn open(console: &Console, query: &PreviewQuery) -> Result<Object, ApiErro
     let opened = console
         .admin
         .engine
-        .open(&one.source, &one.key, Open::default())
+        .open(&one.source, &one.key, OpenOptions::default())
         .await;
     opened.map_err(|error| match error {
         tidegate_engine::Error::NotFound => ApiError::missing("no such object"),
@@ -180,11 +180,11 @@ fn shown(object: &Object) -> Result<(Element, &'static str), String> {
 /// Answers `GET /console/preview`.
 pub(crate) async fn page(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     uri: Uri,
     Query(query): Query<PreviewQuery>,
 ) -> Response {
-    if admitted == Admitted::Reader {
+    if admitted == AdmissionKind::Reader {
         let own = uri.path_and_query().map_or("/", PathAndQuery::as_str);
         return Redirect::to(&login_address(own)).into_response();
     }
@@ -240,11 +240,11 @@ fn piece(object: &Object, headers: &HeaderMap) -> Result<(StatusCode, ByteRange)
 /// Answers `GET /console/preview/bytes`.
 pub(crate) async fn bytes(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Query(query): Query<PreviewQuery>,
     headers: HeaderMap,
 ) -> Response {
-    if admitted == Admitted::Reader {
+    if admitted == AdmissionKind::Reader {
         return (StatusCode::FORBIDDEN, "this needs a session\n").into_response();
     }
     let object = match open(&console, &query).await {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{Page, check_form, csrf_field, done, with_code};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::gateway::{ChangeNeeds, Setting, SettingSource};
 use crate::sessions::OwnSession;
 use tidegate_admin::reload::{OverrideChange, ReloadError, ReloadReport};
@@ -24,7 +24,7 @@ pub(crate) struct SettingsQuery {
 }
 
 /// A value that was refused, and the reason.
-struct Refused<'a> {
+struct RefusedValue<'a> {
     value: &'a str,
     errors: &'a str,
 }
@@ -32,7 +32,7 @@ struct Refused<'a> {
 /// Answers `GET /console/settings`.
 pub(crate) async fn page(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Query(query): Query<SettingsQuery>,
 ) -> Response {
     show(&console, &admitted, query.edit.as_deref(), None).await
@@ -40,9 +40,9 @@ pub(crate) async fn page(
 
 async fn show(
     console: &Console,
-    admitted: &Admitted,
+    admitted: &AdmissionKind,
     edit: Option<&str>,
-    refused: Option<Refused<'_>>,
+    refused: Option<RefusedValue<'_>>,
 ) -> Response {
     let settings = console.gateway.settings();
     let csrf = admitted.session().map(OwnSession::csrf);
@@ -151,7 +151,7 @@ fn value(setting: &Setting) -> Markup {
     }
 }
 
-fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Markup {
+fn editor(setting: &Setting, csrf: &str, refused: Option<&RefusedValue<'_>>) -> Markup {
     let shown = refused.map_or(setting.value.as_deref().unwrap_or_default(), |one| {
         one.value
     });
@@ -201,7 +201,7 @@ fn editor(setting: &Setting, csrf: &str, refused: Option<&Refused<'_>>) -> Marku
 }
 
 /// Renders a form for a key that is not listed, as that of an entry which does not exist yet; `tried` is one that was refused.
-fn any_key(csrf: &str, tried: Option<&str>, refused: Option<&Refused<'_>>) -> Markup {
+fn any_key(csrf: &str, tried: Option<&str>, refused: Option<&RefusedValue<'_>>) -> Markup {
     let refused = refused.filter(|_| tried.is_some());
     html! {
         details open[tried.is_some()] {
@@ -223,7 +223,7 @@ fn any_key(csrf: &str, tried: Option<&str>, refused: Option<&Refused<'_>>) -> Ma
     }
 }
 
-fn errors(refused: &Refused<'_>) -> Markup {
+fn errors(refused: &RefusedValue<'_>) -> Markup {
     html! {
         div role="alert" {
             ul.errors { @for line in refused.errors.lines() { li { (with_code(line)) } } }
@@ -245,7 +245,7 @@ pub(crate) struct SettingForm {
 /// Answers `POST /console/settings`.
 pub(crate) async fn act(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Form(form): Form<SettingForm>,
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {
@@ -271,7 +271,7 @@ pub(crate) async fn act(
             // A secret does not come back into the page, nor does what may be one.
             let settings = console.gateway.settings();
             let is_open = find(&settings, &key).is_some_and(|one| !one.secret);
-            let refused = Refused {
+            let refused = RefusedValue {
                 value: if is_open { &value } else { "" },
                 errors: &errors,
             };

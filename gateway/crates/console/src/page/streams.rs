@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::chart::position;
 use super::{Page, check_form, done, format};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::streams::{Stream, collect, stop_one};
 use crate::section::Section;
 
@@ -21,7 +21,7 @@ const PATH: &str = "/console/streams";
 /// Answers `GET /console/streams`.
 pub(crate) async fn page(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
 ) -> Response {
     let content = html! {
         p.quiet {
@@ -139,7 +139,7 @@ pub(crate) struct StopForm {
 /// Answers `POST /console/streams`.
 pub(crate) async fn act(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Form(form): Form<StopForm>,
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {

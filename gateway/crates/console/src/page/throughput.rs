@@ -18,7 +18,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::time::Instant;
 
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::ApiError;
 use tidegate_telemetry::locks::Recover as _;
 
@@ -54,9 +54,9 @@ impl Throughput {
 /// Answers `GET /console/doctor/bytes`, to a session or the token.
 pub(crate) async fn bytes(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
 ) -> Response {
-    if admitted == Admitted::Reader {
+    if admitted == AdmissionKind::Reader {
         let words = "a measurement needs the admin token, or a session";
         return ApiError::new(StatusCode::FORBIDDEN, words).into_response();
     }

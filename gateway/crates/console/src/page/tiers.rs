@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::chart::shares;
 use super::{Page, format};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::origins::{OriginState, collect as collect_origins};
 use crate::api::tiers::{DiskTier, Tiers, collect};
 use crate::section::Section;
@@ -17,7 +17,7 @@ use tidegate_plan::DiskState;
 /// Answers `GET /console/tiers`.
 pub(crate) async fn page(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
 ) -> Response {
     let page = Page {
         path: "/console/tiers",

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::chart::shares;
 use super::{Page, Question, check_form, done, format};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::writes::{Choice, Decision, Draft, Writes, ask, ask_meanwhile, collect, decide};
 use crate::section::Section;
 
@@ -29,7 +29,7 @@ const BUTTONS: [(Choice, &str, &str); 3] = [
 /// Answers `GET /console/writes`.
 pub(crate) async fn page(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
 ) -> Response {
     ask(&console).await;
     let page = Page {
@@ -216,7 +216,7 @@ fn read(text: &str) -> Option<Decision> {
 /// Answers `POST /console/writes`.
 pub(crate) async fn act(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Form(form): Form<DecideForm>,
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {
@@ -243,7 +243,12 @@ pub(crate) async fn act(
 }
 
 /// Asks whether what was written here is to be discarded.
-fn question(console: &Console, admitted: &Admitted, decision: &Decision, decide: &str) -> Response {
+fn question(
+    console: &Console,
+    admitted: &AdmissionKind,
+    decision: &Decision,
+    decide: &str,
+) -> Response {
     let key = decision.id.split_once('/').map(|(_, key)| key);
     let words = html! {
         p { "Discard what was written here as " code { (key.unwrap_or_default()) } ", and keep what the bucket has?" }

@@ -32,9 +32,9 @@ pub(super) struct Turn {
 }
 
 /// A request in line.
-struct InLine<'a>(&'a Line);
+struct LineEntry<'a>(&'a Line);
 
-impl Drop for InLine<'_> {
+impl Drop for LineEntry<'_> {
     fn drop(&mut self) {
         self.0.length.fetch_sub(1, Ordering::SeqCst);
     }
@@ -43,7 +43,7 @@ impl Drop for InLine<'_> {
 /// A turn, and the place in line that belongs to it.
 pub(super) struct HeldTurn<'a> {
     _turn: Turn,
-    _in_line: InLine<'a>,
+    _in_line: LineEntry<'a>,
 }
 
 impl Line {
@@ -55,7 +55,7 @@ impl Line {
     /// Waits until this request is the first in line.
     pub(super) async fn turn(self: &Arc<Self>) -> HeldTurn<'_> {
         self.length.fetch_add(1, Ordering::SeqCst);
-        let in_line = InLine(self);
+        let in_line = LineEntry(self);
         let client = client::current();
         let told = {
             let mut state = self.state();

@@ -25,7 +25,7 @@ pub(super) struct Permits {
 
 /// Permits that are taken; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenPermits {
     permit: OwnedSemaphorePermit,
     of: Arc<Permits>,
 }
@@ -69,13 +69,13 @@ impl Permits {
     }
 
     /// Takes `count` permits, or all if there are fewer, at once or not at all.
-    pub(super) fn try_take(self: &Arc<Self>, count: usize) -> Option<Taken> {
+    pub(super) fn try_take(self: &Arc<Self>, count: usize) -> Option<TakenPermits> {
         let permit = self.free.clone().try_acquire_many_owned(self.cut(count));
         Some(self.of_permit(permit.ok()?))
     }
 
     /// Waits for `count` permits, or for all if there are fewer.
-    pub(super) async fn take(self: &Arc<Self>, count: usize) -> Taken {
+    pub(super) async fn take(self: &Arc<Self>, count: usize) -> TakenPermits {
         let _repay = Repay(self);
         loop {
             let mut resized = pin!(self.resized.notified());
@@ -135,8 +135,8 @@ impl Permits {
         }
     }
 
-    fn of_permit(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Taken {
-        Taken {
+    fn of_permit(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> TakenPermits {
+        TakenPermits {
             permit,
             of: self.clone(),
         }
@@ -148,7 +148,7 @@ impl Permits {
     }
 }
 
-impl Taken {
+impl TakenPermits {
     /// Splits off `count` permits, or the rest if there are fewer.
     pub(super) fn split(&mut self, count: usize) -> Self {
         let part = self.permit.split(count.min(self.permit.num_permits()));
@@ -156,7 +156,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenPermits {
     fn drop(&mut self) {
         let paid = self.of.pay(self.permit.num_permits());
         if let Some(paid) = self.permit.split(paid) {

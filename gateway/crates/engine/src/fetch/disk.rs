@@ -5,15 +5,15 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use futures_util::FutureExt as _;
 
-use super::origin::FromOrigin;
+use super::origin::OriginFetch;
 use super::task::{Bring, Fetch, FetchEnd};
 use crate::invalidate::pins;
 use tidegate_cache::Tier;
 
 /// Reads the part's only chunk from disk, or fetches it if the disk does not deliver.
-pub(crate) struct FromDisk;
+pub(crate) struct DiskFetch;
 
-impl Bring for FromDisk {
+impl Bring for DiskFetch {
     fn bring<'a>(&'a self, fetch: &'a mut Fetch) -> BoxFuture<'a, Result<(), FetchEnd>> {
         let bring = async move {
             let mut read = self.read(fetch);
@@ -27,7 +27,7 @@ impl Bring for FromDisk {
 /// A chunk that is being read from disk; `None` if the disk does not deliver it.
 pub(super) type DiskRead = BoxFuture<'static, Option<(Bytes, Tier)>>;
 
-impl FromDisk {
+impl DiskFetch {
     /// Returns the read of the chunk, which starts at its first poll.
     pub(super) fn read(&self, fetch: &Fetch) -> DiskRead {
         let fetches = fetch.fetches.clone();
@@ -73,7 +73,7 @@ impl FromDisk {
             None if fetch.prepaid && fetch.fetches.forget_unwanted(&fetch.part) => {
                 Err(FetchEnd::Unwanted)
             }
-            None => FromOrigin.bring(fetch).await,
+            None => OriginFetch.bring(fetch).await,
         }
     }
 }

@@ -33,9 +33,9 @@ const FIRST_ALLOWANCE: u64 = 1 << 20;
 const BUFFERED_BYTES: u64 = 4 << 20;
 
 /// Sends a second request if the first is late.
-pub(crate) struct Hedged(pub(crate) Arc<dyn Request>);
+pub(crate) struct HedgedRequest(pub(crate) Arc<dyn Request>);
 
-impl Request for Hedged {
+impl Request for HedgedRequest {
     fn send<'a>(
         &'a self,
         request: &'a PartRequest,

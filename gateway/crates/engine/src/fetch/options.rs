@@ -70,6 +70,6 @@ pub(crate) fn admission(
     }
 }
 
-/// Spreads chunk numbers over the table of [`SecondUse`](tidegate_plan::admission::SecondUse): the
+/// Spreads chunk numbers over the table of [`AdmissionFilter`](tidegate_plan::admission::AdmissionFilter): the
 /// odd number nearest to 2^64 divided by the golden ratio (Knuth, TAOCP 3, 6.4).
 const GOLDEN_PRIME: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -8,7 +8,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::Instant;
 
 use super::flight::Flight;
-use super::request::{PartRequest, Plain, Request};
+use super::request::{PartRequest, PlainRequest, Request};
 use super::task::{Admission, Bring, Fetch, FetchEnd};
 use crate::Error;
 use crate::open::records;
@@ -19,9 +19,9 @@ use tidegate_plan::ByteRange;
 const NEARLY_DONE: u64 = 1 << 20;
 
 /// Sends one request for the whole part, and a second one if the first began after its head.
-pub(crate) struct FromOrigin;
+pub(crate) struct OriginFetch;
 
-impl Bring for FromOrigin {
+impl Bring for OriginFetch {
     fn bring<'a>(&'a self, fetch: &'a mut Fetch) -> BoxFuture<'a, Result<(), FetchEnd>> {
         let awaited = fetch.part.awaited.clone();
         let bring = async move {
@@ -185,7 +185,9 @@ impl Fetch {
 
     async fn head(&self, range: ByteRange) -> Result<Vec<Bytes>, FetchEnd> {
         let request = self.part_request();
-        let mut body = self.ask(&Plain, &request, range, Priority::Ahead).await?;
+        let mut body = self
+            .ask(&PlainRequest, &request, range, Priority::Ahead)
+            .await?;
         let (mut frames, mut arrived) = (Vec::new(), 0);
         while let Some(frame) = body.next().await {
             let frame = frame.map_err(|error| FetchEnd::Failed(self.failure(error)))?;

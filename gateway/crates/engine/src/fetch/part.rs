@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use tidegate_origin::Awaited;
+use tidegate_origin::WaitFlag;
 
 /// One fetch of one or more neighbouring chunks, and the leases on it.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Part {
     busy: AtomicBool,
     leases: AtomicUsize,
     /// Set once a reader that is not quiet waits for a chunk.
-    pub(crate) awaited: Awaited,
+    pub(crate) awaited: WaitFlag,
     unwanted: Notify,
     landed: CancellationToken,
 }
@@ -96,7 +96,7 @@ impl Part {
             cursor,
             busy: AtomicBool::new(true),
             leases: AtomicUsize::new(0),
-            awaited: Awaited::default(),
+            awaited: WaitFlag::default(),
             unwanted: Notify::new(),
             landed: CancellationToken::new(),
         })

@@ -6,8 +6,8 @@ use futures_core::future::BoxFuture;
 use futures_util::FutureExt as _;
 use tokio::time::sleep;
 
-use super::disk::{DiskRead, FromDisk};
-use super::origin::FromOrigin;
+use super::disk::{DiskFetch, DiskRead};
+use super::origin::OriginFetch;
 use super::task::{Bring, Fetch, FetchEnd};
 use tidegate_plan::tiering;
 
@@ -15,7 +15,7 @@ use tidegate_plan::tiering;
 const RACE_SHARE: u64 = 20;
 
 /// Races late disk reads against the origin.
-pub(crate) struct Race(pub(crate) FromDisk);
+pub(crate) struct Race(pub(crate) DiskFetch);
 
 impl Bring for Race {
     fn bring<'a>(&'a self, fetch: &'a mut Fetch) -> BoxFuture<'a, Result<(), FetchEnd>> {
@@ -57,7 +57,7 @@ async fn until_late(fetch: &Fetch, late: Duration) {
 async fn race(fetch: &mut Fetch, mut read: DiskRead) -> Result<(), FetchEnd> {
     let mut reads = true;
     let found = {
-        let mut fetched = FromOrigin.bring(fetch);
+        let mut fetched = OriginFetch.bring(fetch);
         loop {
             tokio::select! {
                 fetched = &mut fetched => break Err(fetched),

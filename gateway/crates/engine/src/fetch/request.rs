@@ -111,9 +111,9 @@ pub(crate) trait Request: Send + Sync {
 }
 
 /// Sends one request, and takes its body.
-pub(crate) struct Plain;
+pub(crate) struct PlainRequest;
 
-impl Request for Plain {
+impl Request for PlainRequest {
     fn send<'a>(
         &'a self,
         request: &'a PartRequest,

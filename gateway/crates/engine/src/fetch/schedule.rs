@@ -11,7 +11,7 @@ use super::MAX_PART;
 use super::flight::Flight;
 use super::options::FetchOptions;
 use super::part::{FetchSource, Lease, Part, PartOwner};
-use super::steer::ChunkOnDisk;
+use super::steer::DiskChunk;
 use super::task::Fetch;
 use super::version_fetches::{Flights, VersionFetches};
 use crate::budget::Charge;
@@ -116,13 +116,13 @@ impl VersionFetches {
 
     /// Returns the chunk with the estimate of a read from the disk that has it; `None` if no disk has it or may be
     /// asked.
-    pub(super) fn on_disk(&self, index: u32) -> Option<ChunkOnDisk<'_>> {
+    pub(super) fn on_disk(&self, index: u32) -> Option<DiskChunk<'_>> {
         let (chunks, key) = (&self.core.chunks, self.key(index));
         if chunks.locate(&key) != Some(Tier::Disk) {
             return None;
         }
         let read = chunks.disk_estimate(&key, self.chunk_len(index))?;
-        Some(ChunkOnDisk {
+        Some(DiskChunk {
             fetches: self,
             index,
             read,

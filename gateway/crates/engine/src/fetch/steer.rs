@@ -11,7 +11,7 @@ use tidegate_plan::tiering::{self, ChunkOutlook, ChunkSource, DiskEstimate};
 
 /// A chunk that lies on a disk which may be asked.
 #[derive(Clone, Copy)]
-pub(crate) struct ChunkOnDisk<'a> {
+pub(crate) struct DiskChunk<'a> {
     pub(crate) fetches: &'a VersionFetches,
     pub(crate) index: u32,
     /// The estimate of the read.
@@ -44,21 +44,21 @@ pub(crate) struct Speeds {
 /// Chooses the source of chunks that lie on a disk.
 pub(crate) trait Steer: Send + Sync {
     /// Chooses for a chunk that a reader waits for, of a span that ends before chunk `until`.
-    fn choose_awaited(&self, chunk: ChunkOnDisk<'_>, until: u32) -> ChunkSource;
+    fn choose_awaited(&self, chunk: DiskChunk<'_>, until: u32) -> ChunkSource;
 
     /// Chooses for a chunk ahead of a reader.
-    fn choose_ahead(&self, chunk: ChunkOnDisk<'_>, reader: &Approach) -> ChunkSource;
+    fn choose_ahead(&self, chunk: DiskChunk<'_>, reader: &Approach) -> ChunkSource;
 }
 
 /// Reads every chunk from the disk that has it.
-pub(crate) struct DiskFirst;
+pub(crate) struct DiskPreference;
 
-impl Steer for DiskFirst {
-    fn choose_awaited(&self, _: ChunkOnDisk<'_>, _: u32) -> ChunkSource {
+impl Steer for DiskPreference {
+    fn choose_awaited(&self, _: DiskChunk<'_>, _: u32) -> ChunkSource {
         ChunkSource::Disk
     }
 
-    fn choose_ahead(&self, _: ChunkOnDisk<'_>, _: &Approach) -> ChunkSource {
+    fn choose_ahead(&self, _: DiskChunk<'_>, _: &Approach) -> ChunkSource {
         ChunkSource::Disk
     }
 }
@@ -67,16 +67,16 @@ impl Steer for DiskFirst {
 pub(crate) struct Steering;
 
 impl Steer for Steering {
-    fn choose_awaited(&self, chunk: ChunkOnDisk<'_>, until: u32) -> ChunkSource {
-        let ChunkOnDisk { fetches, index, .. } = chunk;
+    fn choose_awaited(&self, chunk: DiskChunk<'_>, until: u32) -> ChunkSource {
+        let DiskChunk { fetches, index, .. } = chunk;
         let disk = chunk.disk(fetches.core.chunks.disk_rate());
         let span = fetches.span_len(&fetches.demand_span(index, until));
         let len = fetches.chunk_len(index) as u64;
         tiering::choose_awaited(disk, fetches.rate.connection(), len, span)
     }
 
-    fn choose_ahead(&self, chunk: ChunkOnDisk<'_>, reader: &Approach) -> ChunkSource {
-        let ChunkOnDisk { fetches, index, .. } = chunk;
+    fn choose_ahead(&self, chunk: DiskChunk<'_>, reader: &Approach) -> ChunkSource {
+        let DiskChunk { fetches, index, .. } = chunk;
         let speeds = reader.speeds(fetches);
         let start = fetches.core.geometry.start(index);
         let outlook = ChunkOutlook {
@@ -89,7 +89,7 @@ impl Steer for Steering {
     }
 }
 
-impl ChunkOnDisk<'_> {
+impl DiskChunk<'_> {
     /// Returns the expected behaviour of its disk. Without a measured rate, that is infinity, so that the disk is tried.
     fn disk(&self, measured: Option<f64>) -> DiskEstimate {
         DiskEstimate {

@@ -16,11 +16,11 @@ use tidegate_plan::{Bucket, ObjectId, OriginId};
 
 /// The identities of all origins that were ever configured, by bucket.
 #[derive(Debug, Default)]
-pub(crate) struct Identities(ArcSwap<HashMap<OriginId, Known>>);
+pub(crate) struct Identities(ArcSwap<HashMap<OriginId, BucketIdentity>>);
 
 /// An identity, and all of its bucket.
 #[derive(Debug, Clone)]
-struct Known {
+struct BucketIdentity {
     bucket: Bucket,
     /// The identity without a name.
     unnamed: OriginId,
@@ -40,7 +40,7 @@ impl Identities {
             let same = buckets.iter().filter(|(_, other)| *other == bucket);
             let mut all: Vec<_> = same.map(|(id, _)| *id).collect();
             all.sort();
-            let known = Known {
+            let known = BucketIdentity {
                 bucket: *bucket,
                 unnamed: bucket.identity_for(None),
                 all: all.into(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Facts, NameKind};
 use crate::read_context::EventSpan;
-use tidegate_origin::After;
+use tidegate_origin::PageStart;
 use tidegate_plan::folder::{self, is_listed};
 use tidegate_plan::{OriginId, Timestamp};
 
@@ -63,7 +63,7 @@ pub(super) struct ListingCursor {
     pub(super) epoch: u64,
     /// The number of the page after it, from 0.
     pub(super) number: u32,
-    pub(super) after: After,
+    pub(super) after: PageStart,
     /// The last key or folder so far, without the folder's own prefix.
     pub(super) reached: String,
     /// Files whose name a folder may still take.
@@ -133,14 +133,14 @@ pub(super) enum Continuation {
 
 /// The names that a reader has had.
 #[derive(Debug, Clone, Default)]
-pub(super) struct NamesHad {
+pub(super) struct ListingProgress {
     /// All names up to this one, itself included.
     pub(super) up_to: Arc<str>,
     /// The reach of a listing: the reader has also had all names told up to there.
     pub(super) told: String,
 }
 
-impl NamesHad {
+impl ListingProgress {
     /// Returns whether the reader has had no names yet.
     pub(super) fn is_none(&self) -> bool {
         self.up_to.is_empty() && self.told.is_empty()

@@ -9,7 +9,7 @@ use super::answer::NameRequest;
 use super::{NameRequestCause, of_listing};
 use crate::{Core, Error};
 use tidegate_origin::list::EmptyPages;
-use tidegate_origin::{List, Listed, Listing, Origin};
+use tidegate_origin::{List, ListedObject, Listing, Origin};
 
 /// The most folders of a page that are looked into. Further ones are believed.
 const MAX_LOOKS: usize = 64;
@@ -51,7 +51,7 @@ pub(super) async fn drop_empty_folders(
 pub(super) async fn first_key(
     origin: &Arc<dyn Origin>,
     prefix: &str,
-) -> Result<Option<Listed>, Error> {
+) -> Result<Option<ListedObject>, Error> {
     let (mut after, mut empty) = (None, EmptyPages::default());
     loop {
         let list = List {

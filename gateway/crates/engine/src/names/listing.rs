@@ -10,12 +10,12 @@
 use std::sync::Arc;
 
 use super::answer::{
-    ArrivedPage, Continuation, KnownNames, ListingCursor, NameRequest, NamesHad, split,
+    ArrivedPage, Continuation, KnownNames, ListingCursor, ListingProgress, NameRequest, split,
 };
 use super::pages::{PageScope, WantedPage};
 use super::{Engine, NamePage, NameRequestCause, PagePosition};
 use crate::{Error, ReadContext};
-use tidegate_origin::After;
+use tidegate_origin::PageStart;
 use tidegate_origin::list::MAX_PAGE_KEYS;
 use tidegate_plan::folder::{self, is_listed};
 
@@ -26,9 +26,9 @@ const MAX_EMPTY_PAGES: u32 = 4;
 #[derive(Debug, Clone)]
 pub(super) enum ReaderPosition {
     /// After a page, without the names that it got elsewhere.
-    Page(ListingCursor, Option<NamesHad>),
+    Page(ListingCursor, Option<ListingProgress>),
     /// After names that were known.
-    Known(NamesHad),
+    Known(ListingProgress),
 }
 
 impl PagePosition {
@@ -79,7 +79,7 @@ impl Engine {
                     Some(ReaderPosition::Page(cursor, had)) => {
                         had.unwrap_or_default().add(cursor.reached)
                     }
-                    None => NamesHad::default(),
+                    None => ListingProgress::default(),
                 };
                 match self.list_known(source, prefix, &had).await? {
                     Some(page) => return Ok(page),
@@ -116,7 +116,7 @@ impl Engine {
         &self,
         source: &Arc<ReadContext>,
         prefix: &str,
-        had: &NamesHad,
+        had: &ListingProgress,
     ) -> Result<Option<NamePage>, Error> {
         for _ in 0..MAX_EMPTY_PAGES {
             let asked = self.name_request(source);
@@ -135,7 +135,7 @@ impl Engine {
                 (Continuation::End, _) => None,
                 (_, Some(up_to)) => {
                     let told = had.told.clone();
-                    Some(PagePosition(ReaderPosition::Known(NamesHad {
+                    Some(PagePosition(ReaderPosition::Known(ListingProgress {
                         up_to,
                         told,
                     })))
@@ -235,7 +235,7 @@ impl Engine {
         let asked = self.name_request(source);
         let is_known = landed.is_ok()
             && names
-                .names(&asked, prefix, &NamesHad::default(), 1)
+                .names(&asked, prefix, &ListingProgress::default(), 1)
                 .is_some();
         // It failed, or the folder does not fit on a page: the reader lists it by itself, and its siblings.
         if !is_known {
@@ -262,11 +262,11 @@ impl Engine {
 }
 
 /// Returns the listing of a folder from after a name, which other callers do not share. `None`: from its beginning.
-fn position_after(prefix: &str, had: &NamesHad) -> Option<ListingCursor> {
+fn position_after(prefix: &str, had: &ListingProgress) -> Option<ListingCursor> {
     (!had.up_to.is_empty()).then(|| ListingCursor {
         epoch: 0,
         number: 0,
-        after: After::Key(format!("{prefix}{}", had.up_to)),
+        after: PageStart::Key(format!("{prefix}{}", had.up_to)),
         reached: had.up_to.to_string(),
         held: folder::FolderNames::default(),
     })

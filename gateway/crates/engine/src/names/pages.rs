@@ -13,7 +13,7 @@ use super::{Engine, NameRequestCause, of_listing};
 use crate::Core;
 use crate::{Error, ReadContext};
 use tidegate_origin::list::MAX_PAGE_KEYS;
-use tidegate_origin::{After, List, Listing};
+use tidegate_origin::{List, Listing, PageStart};
 use tidegate_plan::{OriginId, tree};
 use tidegate_telemetry::locks::Recover as _;
 
@@ -110,7 +110,7 @@ impl WantedPage {
                 (&*self.prefix, from.as_ref().map(|from| from.after.clone()))
             }
             PageScope::Tree => {
-                let after = After::Key(tree::before(&self.prefix));
+                let after = PageStart::Key(tree::before(&self.prefix));
                 (parent_prefix(&self.prefix), Some(after))
             }
         };

@@ -5,7 +5,7 @@ use super::answer::{
 };
 use super::{Facts, NameKind};
 use crate::{Core, records};
-use tidegate_origin::{Listed, Listing};
+use tidegate_origin::{ListedObject, Listing};
 use tidegate_plan::folder::{self, FolderEntry, is_name};
 use tidegate_plan::tree::whole_folders;
 use tidegate_plan::{ObjectId, ObjectKey, OriginId, Timestamp};
@@ -124,7 +124,7 @@ fn record_folders(core: &Core, asked: &NameRequest, prefix: &str) {
 /// Returns whether a page has keys that are no valid names, or a marker with bytes, which is another program's object.
 fn is_odd(prefix: &str, page: &Listing) -> bool {
     let below = |key: &str| key.get(prefix.len()..).unwrap_or_default().to_owned();
-    let object = |it: &Listed| below(&it.key);
+    let object = |it: &ListedObject| below(&it.key);
     let folder = |it: &String| below(it).trim_end_matches('/').to_owned();
     let mut objects = page
         .objects
@@ -132,13 +132,13 @@ fn is_odd(prefix: &str, page: &Listing) -> bool {
         .map(object)
         .filter(|name| !name.is_empty());
     let mut folders = page.folders.iter().map(folder);
-    let has_bytes = |it: &Listed| it.key == prefix && it.size > 0;
+    let has_bytes = |it: &ListedObject| it.key == prefix && it.size > 0;
     let is_object = page.objects.iter().any(has_bytes);
     is_object || objects.any(|name| !is_name(&name)) || folders.any(|name| !is_name(&name))
 }
 
 /// Converts a listed object to its facts.
-fn listed_file(core: &Core, asked: &NameRequest, key: &str, listed: Listed) -> ListedFile {
+fn listed_file(core: &Core, asked: &NameRequest, key: &str, listed: ListedObject) -> ListedFile {
     let (etag, stored) = (listed.etag, listed.last_modified);
     let shown = core
         .times
@@ -158,7 +158,7 @@ fn listed_file(core: &Core, asked: &NameRequest, key: &str, listed: Listed) -> L
 }
 
 /// Doubts a known version that a younger listing contradicts.
-pub(super) fn doubt(core: &Core, listed: &Listed, asked: &NameRequest) {
+pub(super) fn doubt(core: &Core, listed: &ListedObject, asked: &NameRequest) {
     let (Some(etag), Ok(key)) = (&listed.etag, ObjectKey::new(&listed.key)) else {
         return;
     };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use tokio::time::Instant;
 
-use super::pinned::Pinned;
+use super::object_state::ObjectState;
 use super::streams::{Stream as Registered, StreamGuard};
 use super::wait::Wait;
 use crate::Error;
@@ -23,7 +23,7 @@ use tidegate_plan::ByteRange;
 /// The bytes of a range, in order, as they arrive. Dropping the reader stops the fetches that no other reader wants.
 #[derive(Debug)]
 pub struct Reader {
-    pinned: Arc<Pinned>,
+    pinned: Arc<ObjectState>,
     /// Its number among the readers of flights, once it needed one.
     number: Option<u64>,
     left: ByteRange,
@@ -60,7 +60,7 @@ enum CurrentChunk {
 }
 
 impl Reader {
-    pub(crate) fn new(pinned: Arc<Pinned>, range: ByteRange) -> Self {
+    pub(crate) fn new(pinned: Arc<ObjectState>, range: ByteRange) -> Self {
         debug_assert!(
             range.end <= pinned.record.version.size,
             "the caller resolved the range"
@@ -214,11 +214,11 @@ impl Drop for Reader {
     }
 }
 
-fn number_of(number: &mut Option<u64>, pinned: &Pinned) -> u64 {
+fn number_of(number: &mut Option<u64>, pinned: &ObjectState) -> u64 {
     *number.get_or_insert_with(|| pinned.core.next_number())
 }
 
-fn flight_reader(number: &mut Option<u64>, pinned: &Pinned) -> FlightReader {
+fn flight_reader(number: &mut Option<u64>, pinned: &ObjectState) -> FlightReader {
     FlightReader {
         number: number_of(number, pinned),
         quiet: pinned.options.quiet,

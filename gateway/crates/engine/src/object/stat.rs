@@ -28,12 +28,12 @@ pub enum Stat {
         left: Duration,
     },
     /// The key has a version.
-    Present(Box<Present>),
+    Present(Box<VersionStat>),
 }
 
 /// A known version, and its cached bytes.
 #[derive(Debug, Clone)]
-pub struct Present {
+pub struct VersionStat {
     /// The version.
     pub version: Arc<Version>,
     /// The time since the origin last confirmed it.
@@ -89,9 +89,14 @@ impl Engine {
         }
     }
 
-    async fn locate_all(&self, record: &Record, age: Duration, freshness: Freshness) -> Present {
+    async fn locate_all(
+        &self,
+        record: &Record,
+        age: Duration,
+        freshness: Freshness,
+    ) -> VersionStat {
         let size = record.version.size;
-        let mut present = Present {
+        let mut present = VersionStat {
             version: record.version.clone(),
             age,
             freshness,
@@ -137,7 +142,7 @@ impl Engine {
     }
 }
 
-impl Present {
+impl VersionStat {
     fn add(&mut self, run: Option<Run>) {
         let Some(run) = run else { return };
         let len = run.range.len();

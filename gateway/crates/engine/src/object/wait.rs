@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::pinned::Pinned;
+use super::object_state::ObjectState;
 use super::streams::{Stream, is_gap};
 use crate::Core;
 use crate::fetch::options::FetchOptions;
@@ -19,7 +19,7 @@ pub(crate) const FRONTENDS: [&str; 2] = ["fuse", "http"];
 /// A wait of a reader for its next bytes; counted when it ends, also if it ends with the reader.
 #[derive(Debug)]
 pub(crate) struct Wait {
-    pinned: Arc<Pinned>,
+    pinned: Arc<ObjectState>,
     since: Instant,
     is_forgotten: bool,
     /// The stream that the reader reports to.
@@ -30,7 +30,7 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Begins a wait.
-    pub(crate) fn begin(pinned: &Arc<Pinned>, stream: Option<&Arc<Stream>>) -> Self {
+    pub(crate) fn begin(pinned: &Arc<ObjectState>, stream: Option<&Arc<Stream>>) -> Self {
         let mut wait = Self {
             pinned: pinned.clone(),
             since: Instant::now(),

@@ -92,7 +92,7 @@ pub fn is_of(core: &Core, record: &Record, id: &ObjectId, generation: u64) -> bo
 
 /// The freshness of a record under the rules of a [`ReadContext`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Judged {
+pub(crate) struct RecordFreshness {
     pub(crate) policy: Policy,
     pub(crate) judgement: Judgement,
     /// Whether the version has to be confirmed before its next use, however fresh it is.
@@ -111,7 +111,7 @@ impl Core {
         id: &ObjectId,
         record: &Record,
         now: Timestamp,
-    ) -> Judged {
+    ) -> RecordFreshness {
         let confirmed = source.confirmed(record.confirmed, now);
         let age = now.since(confirmed);
         let policy = source.policy(record, confirmed);
@@ -120,7 +120,7 @@ impl Core {
         let counted_age = policy.counted_age(age, softened);
         let must_confirm =
             self.doubted.must_confirm(id.origin, record) || confirmed.is_after_a_step(now);
-        Judged {
+        RecordFreshness {
             policy,
             judgement: policy.judge(counted_age, must_confirm),
             must_confirm,

@@ -26,13 +26,13 @@ use tidegate_plan::freshness::{Judgement, Policy};
 use tidegate_plan::{Client, ObjectId, RangeSpec, Timestamp};
 use tidegate_telemetry::trace;
 
-type Resolving = BoxFuture<'static, Result<Resolution, Error>>;
+type ResolveFuture = BoxFuture<'static, Result<Resolution, Error>>;
 
 /// A resolve under way, kept alive by its waiting callers and not by the table.
 pub(crate) struct PendingResolve {
     token: u64,
     limits: ResolveLimits,
-    shared: WeakShared<Resolving>,
+    shared: WeakShared<ResolveFuture>,
 }
 
 /// The limits of a resolve, for which its answer may not do for another caller.
@@ -86,9 +86,9 @@ pub(crate) struct ResolveRequest {
     pub(crate) forced: bool,
     /// Whether the first bytes are also fetched if the known version still stands.
     pub(crate) certain: bool,
-    /// See [`Open::bare`](super::Open::bare).
+    /// See [`OpenOptions::bare`](super::OpenOptions::bare).
     pub(crate) bare: bool,
-    /// See [`Open::quiet`](super::Open::quiet).
+    /// See [`OpenOptions::quiet`](super::OpenOptions::quiet).
     pub(crate) quiet: bool,
     /// The client that asked first; callers that join wait in its turn.
     pub(crate) client: Client,
@@ -149,7 +149,7 @@ impl ResolveRequest {
 }
 
 /// Joins the resolve of the key that is under way, or begins one. Returns whether it joined.
-pub(crate) fn resolve(request: ResolveRequest) -> (Shared<Resolving>, bool) {
+pub(crate) fn resolve(request: ResolveRequest) -> (Shared<ResolveFuture>, bool) {
     let core = request.core.clone();
     let table = core.clone();
     let mut resolves = table.resolves();
@@ -193,10 +193,10 @@ pub(crate) fn resolve(request: ResolveRequest) -> (Shared<Resolving>, bool) {
 
 /// Joins a resolve; if its answer does not do for the request, resolves that itself.
 fn join(
-    shared: Shared<Resolving>,
+    shared: Shared<ResolveFuture>,
     limits: ResolveLimits,
     request: ResolveRequest,
-) -> Shared<Resolving> {
+) -> Shared<ResolveFuture> {
     let limits = limits.beyond(request.limits());
     if !limits.quiet && !limits.bare {
         return shared;

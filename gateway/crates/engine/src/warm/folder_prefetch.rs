@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use futures_util::StreamExt as _;
 use tokio::sync::Semaphore;
 
-use crate::{Coverage, Engine, Object, Open, ReadContext};
+use crate::{Coverage, Engine, Object, OpenOptions, ReadContext};
 use tidegate_plan::folder_prefetch::{FolderRun, SmallFile};
 use tidegate_plan::readahead::Limits;
 use tidegate_plan::{ByteRange, ObjectKey, OriginId, RangeSpec};
@@ -121,13 +121,13 @@ impl ObjectPrefetch {
     async fn fetch_in_turn(&self, path: &str, size: u64) -> Option<()> {
         let _permit = self.permits.acquire().await.ok()?;
         let key = ObjectKey::new(path).ok()?;
-        let how = Open {
+        let how = OpenOptions {
             first: Some(RangeSpec::Bounded {
                 first: 0,
                 last: size - 1,
             }),
             quiet: true,
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let core = &self.engine.core;
         let object = self.engine.open(&self.source, &key, how).await.ok()?;

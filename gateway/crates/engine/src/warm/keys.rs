@@ -2,7 +2,7 @@
 
 use crate::{Engine, Error, ReadContext};
 use tidegate_origin::cause::run_for;
-use tidegate_origin::{After, Cause, List};
+use tidegate_origin::{Cause, List, PageStart};
 
 /// Objects of a bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,8 +30,8 @@ impl Engine {
         limit: u16,
     ) -> Result<KeyPage, Error> {
         let after = after.map(|after| match after.strip_prefix(TOKEN_PREFIX) {
-            Some(token) => After::Token(token.to_owned()),
-            None => After::Key(after.strip_prefix(KEY_PREFIX).unwrap_or(after).to_owned()),
+            Some(token) => PageStart::Token(token.to_owned()),
+            None => PageStart::Key(after.strip_prefix(KEY_PREFIX).unwrap_or(after).to_owned()),
         });
         let request = List {
             prefix: prefix.to_owned(),
@@ -49,8 +49,8 @@ impl Engine {
         Ok(KeyPage {
             objects: objects.map(|object| (object.key, object.size)).collect(),
             after: listing.next.map(|next| match next {
-                After::Key(key) => format!("{KEY_PREFIX}{key}"),
-                After::Token(token) => format!("{TOKEN_PREFIX}{token}"),
+                PageStart::Key(key) => format!("{KEY_PREFIX}{key}"),
+                PageStart::Token(token) => format!("{TOKEN_PREFIX}{token}"),
             }),
         })
     }

@@ -88,7 +88,7 @@ impl PartChunks {
             }
             state.bytes += length;
         }
-        let reserved = Reserved(self.clone(), length);
+        let reserved = PartReservation(self.clone(), length);
         let charge = self.core.budget.ahead(length)?;
         Some(Arc::new(PartCopy {
             number,
@@ -177,9 +177,9 @@ impl Drop for PartChunks {
 }
 
 /// The reserved size of a part among the held ones, released on drop.
-struct Reserved(Arc<PartChunks>, u64);
+struct PartReservation(Arc<PartChunks>, u64);
 
-impl Drop for Reserved {
+impl Drop for PartReservation {
     fn drop(&mut self) {
         self.0.lock().bytes -= self.1;
     }
@@ -190,7 +190,7 @@ pub struct PartCopy {
     number: u32,
     range: ByteRange,
     sent: Mutex<SendAttempt>,
-    room: Mutex<Option<(Reserved, Charge)>>,
+    room: Mutex<Option<(PartReservation, Charge)>>,
 }
 
 impl fmt::Debug for PartCopy {
@@ -258,7 +258,7 @@ impl PartCopy {
     }
 
     /// Takes its reservations, once.
-    fn take_room(&self) -> Option<(Reserved, Charge)> {
+    fn take_room(&self) -> Option<(PartReservation, Charge)> {
         let room = self.room.lock();
         room.recover().take()
     }

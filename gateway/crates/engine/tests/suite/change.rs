@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, OpenOptions};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, RangeSpec, Timestamp};
@@ -20,7 +20,7 @@ mod shared_tag;
 async fn a_change_before_the_first_byte_is_told_and_the_next_open_is_right() {
     let world = World::plain();
     world.bucket.put(KEY, sample(1, MIB));
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     world.bucket.put(KEY, sample(2, MIB));
     let mut reader = object.read_at(ByteRange::new(100, 200));
     assert_eq!(reader.next().await, Some(Err(Error::Changed)));
@@ -50,14 +50,14 @@ async fn a_known_change_is_not_forgotten_through_an_older_listing() {
 async fn a_deletion_or_a_shortening_is_a_change() {
     let world = World::plain();
     world.bucket.put(KEY, sample(1, MIB));
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     world.bucket.put(KEY, sample(2, 10));
     assert_eq!(whole(&object).await, Err(Error::Changed));
     same(&world.read(KEY).await.expect("read"), &sample(2, 10));
 
     world.bucket.put(KEY, sample(3, MIB));
     world.purge(KEY).await;
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     world.bucket.delete(KEY);
     assert_eq!(whole(&object).await, Err(Error::Changed));
     assert_eq!(world.read(KEY).await, Err(Error::NotFound));
@@ -223,11 +223,11 @@ async fn after_the_clock_was_set_back_all_is_confirmed_once() {
 async fn an_open_for_certain_finds_a_version_that_is_there() {
     let world = World::plain();
     world.bucket.put(KEY, sample(1, MIB));
-    let certain = || Open {
+    let certain = || OpenOptions {
         certain: true,
         ..first(RangeSpec::Bounded { first: 0, last: 99 })
     };
-    world.open(KEY, Open::default()).await.expect("open");
+    world.open(KEY, OpenOptions::default()).await.expect("open");
     pass(secs(59)).await;
     let asked = world.asked();
     world.open(KEY, certain()).await.expect("open");
@@ -243,7 +243,7 @@ async fn an_open_for_certain_finds_a_version_that_is_there() {
         "they come with the answer"
     );
     world.purge(KEY).await;
-    world.open(KEY, Open::default()).await.expect("open");
+    world.open(KEY, OpenOptions::default()).await.expect("open");
     pass(secs(61)).await;
     world.bucket.put(KEY, sample(2, MIB));
     let object = world.open(KEY, certain()).await.expect("open");
@@ -263,7 +263,7 @@ async fn an_open_for_certain_brings_nothing_that_is_cached() {
         world.read(KEY).await.expect("read");
         pass(secs(61)).await;
         let (bytes, heads) = (world.bucket.bytes(), world.asked().1);
-        let certain = Open {
+        let certain = OpenOptions {
             certain: true,
             ..first(RangeSpec::From(0))
         };

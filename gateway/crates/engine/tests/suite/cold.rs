@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use tidegate_cache::Tier;
-use tidegate_engine::{Coverage, Error, ForwardReason, Open};
+use tidegate_engine::{Coverage, Error, ForwardReason, OpenOptions};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::{ByteRange, Profile, RangeSpec};
@@ -91,7 +91,7 @@ async fn readers_on_many_threads_share_one_request() {
 async fn a_head_asks_for_the_version_alone() {
     let world = World::plain();
     world.bucket.put(KEY, sample(1, MIB));
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     assert_eq!(
         (object.version().size, world.asked(), world.bucket.bytes()),
         (MIB, (0, 1), 0)
@@ -99,7 +99,10 @@ async fn a_head_asks_for_the_version_alone() {
     // A HEAD after a GET sends no request.
     world.bucket.put("other", sample(2, 10));
     world.read("other").await.expect("read");
-    world.open("other", Open::default()).await.expect("open");
+    world
+        .open("other", OpenOptions::default())
+        .await
+        .expect("open");
     assert_eq!(world.asked(), (1, 1));
 }
 
@@ -259,9 +262,9 @@ async fn a_bare_404_answers_no_client_that_asks_meanwhile() {
         let world = World::plain();
         world.bucket.fail_next([Fault::Latency(secs(1))]);
         world.bucket.fail_next([Fault::Refuse(missing)]);
-        let bare = Open {
+        let bare = OpenOptions {
             bare: true,
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let later = async {
             settle().await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, OpenOptions};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{Client, RangeSpec};
@@ -34,11 +34,11 @@ fn world() -> (World, Bytes) {
     (setup.build(), bytes)
 }
 
-fn by(client: Client, first: Option<RangeSpec>) -> Open {
-    Open {
+fn by(client: Client, first: Option<RangeSpec>) -> OpenOptions {
+    OpenOptions {
         first,
         client,
-        ..Open::default()
+        ..OpenOptions::default()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, OpenOptions};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{Profile, RangeSpec};
@@ -168,10 +168,10 @@ async fn a_reader_of_what_was_given_up_asks_for_itself() {
     let world = folder(1, Setup::default());
     let refused = Fault::Refuse(OriginError::Unavailable("refused once"));
     world.bucket.fail_next([Fault::Latency(LATENCY), refused]);
-    let quiet = Open {
+    let quiet = OpenOptions {
         first: Some(RangeSpec::From(0)),
         quiet: true,
-        ..Open::default()
+        ..OpenOptions::default()
     };
     let key = path(0);
     let (quiet, reader) = tokio::join!(world.open(&key, quiet), async {

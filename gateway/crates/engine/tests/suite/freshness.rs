@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::header::CONTENT_TYPE;
-use tidegate_engine::{Coverage, Error, ForwardReason, Open};
+use tidegate_engine::{Coverage, Error, ForwardReason, OpenOptions};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;
 
@@ -18,15 +18,15 @@ fn strict() -> World {
     Setup::profile(|p| p.stale_while_revalidate = Duration::ZERO).build()
 }
 
-fn forced() -> Open {
-    Open {
+fn forced() -> OpenOptions {
+    OpenOptions {
         revalidate: true,
         ..first(RangeSpec::From(0))
     }
 }
 
-fn only_if_cached() -> Open {
-    Open {
+fn only_if_cached() -> OpenOptions {
+    OpenOptions {
         only_if_cached: true,
         ..first(RangeSpec::From(0))
     }

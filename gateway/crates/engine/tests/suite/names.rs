@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_engine::names::{Answer, NameKind};
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, OpenOptions};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;
@@ -145,9 +145,9 @@ async fn a_listing_answers_for_every_name_on_it() {
     assert!(facts.version.is_some());
     assert_eq!(world.requests(&mut before), 1);
     // HTTP takes nothing from a listing as a version.
-    let cached = Open {
+    let cached = OpenOptions {
         only_if_cached: true,
-        ..Open::default()
+        ..OpenOptions::default()
     };
     let opened = world.open("f/0001", cached).await.map(drop);
     assert_eq!(opened, Err(Error::NotCached));

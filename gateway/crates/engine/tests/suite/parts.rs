@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_engine::{Object, Open};
+use tidegate_engine::{Object, OpenOptions};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Client, RangeSpec};
@@ -37,7 +37,10 @@ async fn library_of(size: u64, rate: u64, budget: u64) -> Library {
         setup.profile.streams = 4;
         setup.budget = budget;
     });
-    let object = world.open(KEY, Open::default()).await.expect("opened");
+    let object = world
+        .open(KEY, OpenOptions::default())
+        .await
+        .expect("opened");
     Library {
         world,
         bytes,
@@ -208,7 +211,7 @@ async fn a_scanned_track_whose_head_the_kernel_has_costs_one_request_more() {
         pass(secs(pause)).await;
         library.object = library
             .world
-            .open(KEY, Open::default())
+            .open(KEY, OpenOptions::default())
             .await
             .expect("opened");
         library.read(ByteRange::new(start, 4 * MIB), None).await;
@@ -257,7 +260,7 @@ async fn a_small_object_is_finished_between_two_reads_of_a_mount() {
     world
         .bucket
         .set_faults([Fault::Latency(Duration::from_millis(20)), Fault::Rate(FAR)]);
-    let how = Open {
+    let how = OpenOptions {
         client: Client::Own,
         ..first(RangeSpec::From(0))
     };

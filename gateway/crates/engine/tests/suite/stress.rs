@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_cache::fake::Faults;
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, OpenOptions};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, ETag, RangeSpec};
@@ -70,7 +70,7 @@ async fn read(world: &World, history: &History, draw: &mut Draw) -> Result<bool,
             }
         }
     };
-    let how = Open {
+    let how = OpenOptions {
         revalidate: draw.below(20) == 0,
         ..first(spec)
     };

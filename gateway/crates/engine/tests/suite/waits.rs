@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{FutureExt as _, StreamExt as _};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-use tidegate_engine::{Open, StreamKind};
+use tidegate_engine::{OpenOptions, StreamKind};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{ByteRange, Client, RangeSpec};
 
@@ -30,8 +30,8 @@ fn world() -> World {
     .build()
 }
 
-fn by(client: Client) -> Open {
-    Open {
+fn by(client: Client) -> OpenOptions {
+    OpenOptions {
         client,
         ..first(RangeSpec::From(0))
     }
@@ -93,7 +93,7 @@ async fn nothing_that_no_reader_waits_for_is_counted() {
     let warm = tidegate_engine::warm::Warmer::new(world.engine.clone(), None);
     let warmed = warm.warm(&world.source, &valid(KEY), &|_| {}).await;
     assert_eq!(warmed.expect("warmed").fetched, MIB);
-    let version_only = Open::default();
+    let version_only = OpenOptions::default();
     world.open("none", version_only).await.expect_err("missing");
     for labels in [HTTP, FUSE] {
         assert_eq!(shown(&world, "reader_wait_seconds_count", labels), None);

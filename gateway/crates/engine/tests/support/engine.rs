@@ -7,7 +7,8 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tidegate_cache::fake::FakeStore;
 use tidegate_engine::{
-    Assists, Budget, Clock, EncodingTimes, Engine, Error, Object, Open, Parts, ReadContext, Reader,
+    Assists, Budget, Clock, EncodingTimes, Engine, Error, Object, OpenOptions, Parts, ReadContext,
+    Reader,
 };
 use tidegate_engine::{PurgeKind, Scope};
 use tidegate_origin::fake::Fault;
@@ -126,7 +127,7 @@ impl World {
         self.engine = engine(&self.setup, &self.store, &self.meta, clock);
     }
 
-    pub(crate) async fn open(&self, key: &str, how: Open) -> Result<Object, Error> {
+    pub(crate) async fn open(&self, key: &str, how: OpenOptions) -> Result<Object, Error> {
         self.engine.open(&self.source, &valid(key), how).await
     }
 
@@ -205,10 +206,10 @@ pub(crate) fn valid(key: &str) -> ObjectKey {
     ObjectKey::new(key).expect("a valid key")
 }
 
-pub(crate) fn first(spec: RangeSpec) -> Open {
-    Open {
+pub(crate) fn first(spec: RangeSpec) -> OpenOptions {
+    OpenOptions {
         first: Some(spec),
-        ..Open::default()
+        ..OpenOptions::default()
     }
 }
 

@@ -12,7 +12,7 @@ const MAX_KEYS: usize = 1 << 14;
 
 /// A remembered change.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Deferred {
+pub(super) enum DeferredChange {
     Key(KeyChange),
     Folder(FolderChange),
 }
@@ -67,17 +67,17 @@ impl HookTurns {
         &mut self,
         since: Option<Instant>,
         is_own: impl Fn(&str) -> bool,
-    ) -> Vec<Deferred> {
+    ) -> Vec<DeferredChange> {
         let is_due = |at: Instant| since.is_none_or(|since| at >= since);
         let mut due = Vec::new();
         for (_, turns) in self.0.iter_mut().filter(|(bucket, _)| is_own(bucket)) {
             match turns {
                 BucketTurns::Keys(keys) => {
                     let taken = keys.extract_if(.., |_, turn| is_due(turn.at));
-                    due.extend(taken.map(|(_, turn)| Deferred::Key(turn.change)));
+                    due.extend(taken.map(|(_, turn)| DeferredChange::Key(turn.change)));
                 }
                 BucketTurns::Folder(turn) if is_due(turn.at) => {
-                    due.push(Deferred::Folder(turn.change.clone()));
+                    due.push(DeferredChange::Folder(turn.change.clone()));
                     *turns = BucketTurns::Keys(BTreeMap::new());
                 }
                 BucketTurns::Folder(_) => {}

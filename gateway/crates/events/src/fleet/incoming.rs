@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::message::{Content, FleetChange, FleetMessage};
-use super::peers::Seen;
+use super::peers::SequenceCheck;
 use super::{Fleet, FleetState, count};
 
 /// The pause after which pins that could not be applied are asked for again: the reason may last.
@@ -13,7 +13,7 @@ pub(super) const PIN_RETRY: Duration = Duration::from_secs(10);
 
 /// A change that was received, and has to be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceivedChange {
     at: u64,
     kind: &'static str,
     change: FleetChange,
@@ -23,7 +23,7 @@ pub struct Received {
 
 impl Fleet {
     /// Takes a message of the subject, in the order in which they come; returns the change that [`Fleet::apply`] applies.
-    pub fn take(&self, text: &[u8]) -> Option<Received> {
+    pub fn take(&self, text: &[u8]) -> Option<ReceivedChange> {
         let message = match FleetMessage::read(text) {
             Ok(message) => message,
             Err(error) => {
@@ -42,15 +42,15 @@ impl Fleet {
             .peers
             .seen(message.from, message.sequence, is_change, Instant::now());
         match seen {
-            Seen::Joined => {
+            SequenceCheck::Joined => {
                 state.resends_pins = true;
                 self.doubt("joined");
             }
-            Seen::Gap => {
+            SequenceCheck::Gap => {
                 state.lacks_pins = true;
                 self.doubt("gap");
             }
-            Seen::Next | Seen::Again => {}
+            SequenceCheck::Next | SequenceCheck::Again => {}
         }
         let taken = self.take_content(&mut state, message.from, message.content);
         self.metrics.peers.set(count(state.peers.len()));
@@ -66,7 +66,7 @@ impl Fleet {
             FleetChange::Changed(change) => state.is_own_turn(self.own, &change.bucket),
             _ => false,
         };
-        Some(Received {
+        Some(ReceivedChange {
             at: message.at,
             kind,
             change,
@@ -104,8 +104,8 @@ impl Fleet {
     }
 
     /// Applies a change of another gateway.
-    pub async fn apply(&self, received: Received) {
-        let Received {
+    pub async fn apply(&self, received: ReceivedChange) {
+        let ReceivedChange {
             at,
             kind,
             change,
@@ -140,7 +140,7 @@ impl Fleet {
 
     /// Takes that there was no room for a change of another gateway to wait in. Its hooks are called all the same, for the
     /// other gateways count on this one where it is its turn.
-    pub(crate) fn give_up(&self, received: Received) {
+    pub(crate) fn give_up(&self, received: ReceivedChange) {
         self.metrics.received(received.kind, "failed");
         match received.change {
             FleetChange::Pinned { .. } => self.retry_pin(&received.change, received.at),

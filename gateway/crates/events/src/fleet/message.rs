@@ -104,7 +104,7 @@ pub(crate) struct FleetMessage {
 /// The reason why a message cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no message of a fleet of this version: {0}")]
-pub struct Unreadable(String);
+pub struct MessageError(String);
 
 /// A message as it travels.
 #[derive(Serialize, Deserialize)]
@@ -231,14 +231,14 @@ impl FleetMessage {
     }
 
     /// Reads a message of at most [`MAX_MESSAGE`] bytes.
-    pub(crate) fn read(text: &[u8]) -> Result<Self, Unreadable> {
+    pub(crate) fn read(text: &[u8]) -> Result<Self, MessageError> {
         if text.len() > MAX_MESSAGE {
-            return Err(Unreadable("it is too large".to_owned()));
+            return Err(MessageError("it is too large".to_owned()));
         }
         let wire: Wire =
-            serde_json::from_slice(text).map_err(|error| Unreadable(error.to_string()))?;
+            serde_json::from_slice(text).map_err(|error| MessageError(error.to_string()))?;
         if wire.v != VERSION {
-            return Err(Unreadable(format!("it is of version {}", wire.v)));
+            return Err(MessageError(format!("it is of version {}", wire.v)));
         }
         Ok(Self {
             from: wire.from,
@@ -321,7 +321,7 @@ fn is_host_name(name: &str) -> bool {
     (1..=MAX_HOST).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-fn content(body: Body) -> Result<Content, Unreadable> {
+fn content(body: Body) -> Result<Content, MessageError> {
     let change = match body {
         Body::Heartbeat { name, buckets } => {
             let name = name.filter(|name| is_host_name(name));
@@ -347,7 +347,7 @@ fn content(body: Body) -> Result<Content, Unreadable> {
         Body::Removed { bucket, key, event } => {
             changed(bucket, &key, (ChangeKind::Removed, event))?
         }
-        Body::Pin { limit: 0, .. } => return Err(Unreadable("a pin of nothing".to_owned())),
+        Body::Pin { limit: 0, .. } => return Err(MessageError("a pin of nothing".to_owned())),
         Body::Pin {
             bucket,
             prefix,
@@ -370,7 +370,7 @@ fn changed(
     bucket: String,
     name: &str,
     (kind, event): (ChangeKind, Option<EventDetail>),
-) -> Result<FleetChange, Unreadable> {
+) -> Result<FleetChange, MessageError> {
     let event = event.unwrap_or_default();
     let etag = event.etag.as_deref().and_then(ETag::parse);
     Ok(FleetChange::Changed(KeyChange {
@@ -388,7 +388,7 @@ fn changed(
 fn extents(
     one: (Option<String>, Option<String>, Option<String>),
     all: Vec<WireExtent>,
-) -> Result<Vec<Extent>, Unreadable> {
+) -> Result<Vec<Extent>, MessageError> {
     let all = match (one, all) {
         ((None, None, None), all) if !all.is_empty() => all,
         ((Some(key), None, None), all) if all.is_empty() => vec![WireExtent::Key(key)],
@@ -396,28 +396,28 @@ fn extents(
         ((None, None, Some(tag)), all) if all.is_empty() => vec![WireExtent::Tag(tag)],
         _ => {
             let needed = "a purge has a key, a prefix, a tag, or several of them";
-            return Err(Unreadable(needed.to_owned()));
+            return Err(MessageError(needed.to_owned()));
         }
     };
     let read = |one| match one {
         WireExtent::Key(name) => Ok(Extent::Key(key(&name)?)),
         WireExtent::Prefix(prefix) => Ok(Extent::Prefix(named(prefix)?)),
         WireExtent::Tag(tag) => {
-            let tag = Tag::new(&tag).map_err(|error| Unreadable(error.to_string()))?;
+            let tag = Tag::new(&tag).map_err(|error| MessageError(error.to_string()))?;
             Ok(Extent::Tag(tag))
         }
     };
     all.into_iter().map(read).collect()
 }
 
-fn key(text: &str) -> Result<ObjectKey, Unreadable> {
-    ObjectKey::new(text).map_err(|error| Unreadable(error.to_string()))
+fn key(text: &str) -> Result<ObjectKey, MessageError> {
+    ObjectKey::new(text).map_err(|error| MessageError(error.to_string()))
 }
 
-fn named(text: String) -> Result<String, Unreadable> {
+fn named(text: String) -> Result<String, MessageError> {
     match text.len() <= MAX_NAME {
         true => Ok(text),
-        false => Err(Unreadable("a name is too long".to_owned())),
+        false => Err(MessageError("a name is too long".to_owned())),
     }
 }
 

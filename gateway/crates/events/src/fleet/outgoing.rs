@@ -16,10 +16,10 @@ const PURGE_OVERHEAD: usize = 14;
 
 /// The queue of messages to the fleet.
 #[derive(Debug, Default)]
-pub(super) struct OutgoingQueue(VecDeque<Waiting>);
+pub(super) struct OutgoingQueue(VecDeque<QueuedMessage>);
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedMessage {
     at: u64,
     content: Content,
     /// The bytes of its purges; 0 if it has none.
@@ -44,14 +44,14 @@ impl OutgoingQueue {
         };
         let has_room = self.0.len() < MAX_WAITING;
         if has_room {
-            self.0.push_back(Waiting { at, content, bytes });
+            self.0.push_back(QueuedMessage { at, content, bytes });
         }
         has_room
     }
 
     /// Removes the message that has waited longest; returns it with the time of what it tells.
     pub(super) fn pop(&mut self) -> Option<(u64, Content)> {
-        let Waiting { at, content, .. } = self.0.pop_front()?;
+        let QueuedMessage { at, content, .. } = self.0.pop_front()?;
         Some((at, content))
     }
 }

@@ -19,7 +19,7 @@ pub(super) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The conclusion from a message about those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum SequenceCheck {
     /// It follows the last one of its sender.
     Next,
     /// It came before.
@@ -55,7 +55,13 @@ pub(super) struct Peers(HashMap<u64, Peer>);
 
 impl Peers {
     /// Takes a message. `is_change` says whether it has a number of its own; others repeat the last number.
-    pub(super) fn seen(&mut self, from: u64, sequence: u64, is_change: bool, now: Instant) -> Seen {
+    pub(super) fn seen(
+        &mut self,
+        from: u64,
+        sequence: u64,
+        is_change: bool,
+        now: Instant,
+    ) -> SequenceCheck {
         let Some(peer) = self.0.get_mut(&from) else {
             if self.0.len() < MAX_PEERS {
                 let peer = Peer {
@@ -65,14 +71,14 @@ impl Peers {
                 };
                 self.0.insert(from, peer);
             }
-            return Seen::Joined;
+            return SequenceCheck::Joined;
         };
         peer.at = now;
         let next = peer.sequence.saturating_add(u64::from(is_change));
         let seen = match sequence.cmp(&next) {
-            std::cmp::Ordering::Less => Seen::Again,
-            std::cmp::Ordering::Equal => Seen::Next,
-            std::cmp::Ordering::Greater => Seen::Gap,
+            std::cmp::Ordering::Less => SequenceCheck::Again,
+            std::cmp::Ordering::Equal => SequenceCheck::Next,
+            std::cmp::Ordering::Greater => SequenceCheck::Gap,
         };
         peer.sequence = peer.sequence.max(sequence);
         seen

@@ -11,7 +11,7 @@ const MAX_PINS: usize = 1024;
 type PinnedKey = (String, String);
 
 #[derive(Debug, Clone, Copy)]
-struct Last {
+struct LastPin {
     at: u64,
     limit: Option<u64>,
     is_own: bool,
@@ -21,7 +21,7 @@ struct Last {
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(super) struct PinLog(HashMap<PinnedKey, Last>);
+pub(super) struct PinLog(HashMap<PinnedKey, LastPin>);
 
 impl PinLog {
     /// Notes a change of a pin that was made at `at`; returns whether it is later than the last one. If there is no room,
@@ -30,7 +30,7 @@ impl PinLog {
         let Some((place, limit)) = pinned(change) else {
             return true;
         };
-        let last = Last {
+        let last = LastPin {
             at,
             limit,
             is_own,

@@ -12,7 +12,7 @@ mod pins;
 
 /// Counts what it is told, and fails on demand.
 #[derive(Default)]
-struct Seen {
+struct SequenceCheck {
     applied: Mutex<Vec<FleetChange>>,
     doubts: AtomicUsize,
     hooks: Mutex<Vec<KeyChange>>,
@@ -21,7 +21,7 @@ struct Seen {
     fails: AtomicBool,
 }
 
-impl FleetSink for Seen {
+impl FleetSink for SequenceCheck {
     fn apply<'a>(&'a self, change: &'a FleetChange) -> BoxFuture<'a, Result<bool, ApplyError>> {
         if self.fails.load(Ordering::Relaxed) {
             return Box::pin(async { Err(ApplyError("the disk is full".to_owned())) });
@@ -51,7 +51,7 @@ impl FleetSink for Seen {
 /// A member whose messages a test carries.
 struct Member {
     fleet: Arc<Fleet>,
-    seen: Arc<Seen>,
+    seen: Arc<SequenceCheck>,
 }
 
 impl Member {
@@ -60,7 +60,7 @@ impl Member {
     }
 
     fn named(name: Option<&str>) -> Self {
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(SequenceCheck::default());
         let clock: Clock = Arc::new(|| Timestamp(1000));
         let made = Fleet::new(
             name.map(str::to_owned),

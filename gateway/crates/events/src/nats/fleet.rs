@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::errors::LoggedErrors;
 use super::{NatsAuth, NatsError, addresses, apply_all, delay, options};
-use crate::fleet::{Fleet, HEARTBEAT, MAX_WAITING, Received};
+use crate::fleet::{Fleet, HEARTBEAT, MAX_WAITING, ReceivedChange};
 
 /// The longest pause between two attempts to connect: it is part of the time for which a change may be missed.
 const MAX_DELAY: Duration = Duration::from_secs(2);
@@ -113,7 +113,11 @@ impl NatsFleet {
     }
 }
 
-async fn receive(client: &Client, subject: &str, (fleet, changes): (&Fleet, Sender<Received>)) {
+async fn receive(
+    client: &Client,
+    subject: &str,
+    (fleet, changes): (&Fleet, Sender<ReceivedChange>),
+) {
     loop {
         match client.subscribe(subject.to_owned()).await {
             Ok(messages) => {
@@ -128,7 +132,10 @@ async fn receive(client: &Client, subject: &str, (fleet, changes): (&Fleet, Send
 
 /// Takes each message as it comes, also while changes wait for a slow kernel or a slow disk: a heartbeat behind them would
 /// be late, and its gateway would count as lost.
-async fn take_all(texts: impl Stream<Item = Bytes>, (fleet, changes): (&Fleet, &Sender<Received>)) {
+async fn take_all(
+    texts: impl Stream<Item = Bytes>,
+    (fleet, changes): (&Fleet, &Sender<ReceivedChange>),
+) {
     let received = texts.filter_map(|text| ready(fleet.take(&text)));
     let queued = received.for_each(|change| {
         if let Err(TrySendError::Full(change) | TrySendError::Closed(change)) =
@@ -142,7 +149,7 @@ async fn take_all(texts: impl Stream<Item = Bytes>, (fleet, changes): (&Fleet, &
 }
 
 /// Applies the changes that were taken.
-async fn apply(changes: Receiver<Received>, fleet: &Fleet) {
+async fn apply(changes: Receiver<ReceivedChange>, fleet: &Fleet) {
     let changes = stream::unfold(changes, async |mut changes| {
         let change = changes.recv().await?;
         Some((change, changes))

@@ -12,7 +12,7 @@ use super::attributes::Creator;
 use super::{Files, NameErrors, TimedAttr, path_of};
 use crate::errno;
 use tidegate_engine::names::NameKind;
-use tidegate_engine::{Object, Open, Scope};
+use tidegate_engine::{Object, OpenOptions, Scope};
 use tidegate_plan::ObjectKey;
 use tidegate_plan::attributes::FOLDER;
 use tidegate_write::{Commit, PathLock, Writers};
@@ -236,9 +236,9 @@ impl Files {
     /// Returns the version that a key has. If the file `is_open`, a version that is no longer fresh is confirmed: a
     /// reader that holds it open for longer must find its bytes under the new key. Else the origin is not asked.
     pub(crate) async fn current_version(&self, key: &ObjectKey, is_open: bool) -> Option<Object> {
-        let how = Open {
+        let how = OpenOptions {
             only_if_cached: !is_open,
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let opened = self.engine.open(&self.source, key, how);
         let in_time = tokio::time::timeout(self.settings.deadline, opened);

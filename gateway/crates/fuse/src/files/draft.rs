@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use super::{Files, PINNED_ATTR_TTL, TimedAttr, key_of};
 use crate::nodes::Node;
 use crate::nodes::file_draft::{HandleEntry, Purpose};
-use crate::{Writable, attr, errno};
+use crate::{WriteSettings, attr, errno};
 use tidegate_engine::names::{Answer, Facts, NameKind};
 use tidegate_engine::{Error, Object};
 use tidegate_plan::attributes::Attributes;
@@ -86,7 +86,7 @@ impl Files {
         })
     }
 
-    fn shown_writable(&self, path: &str) -> Option<&Writable> {
+    fn shown_writable(&self, path: &str) -> Option<&WriteSettings> {
         let writable = self.writable.as_ref()?;
         (!self.engine.is_hidden(&self.source, path)).then_some(writable)
     }

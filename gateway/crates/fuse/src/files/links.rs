@@ -11,7 +11,7 @@ use super::change::{key, run_to_end};
 use super::draft::headers_of;
 use super::{Files, TimedAttr};
 use crate::errno;
-use tidegate_engine::Open;
+use tidegate_engine::OpenOptions;
 use tidegate_engine::names::NameKind;
 use tidegate_plan::attributes::{LINK, MAX_LINK, link_header, link_target};
 use tidegate_plan::{ByteRange, RangeSpec};
@@ -89,12 +89,12 @@ impl Files {
             let read = writer.read_at(ByteRange::new(0, MAX_LINK));
             return Ok(self.progressing(&writer, read).await?.to_vec());
         }
-        let how = Open {
+        let how = OpenOptions {
             first: Some(RangeSpec::Bounded {
                 first: 0,
                 last: MAX_LINK - 1,
             }),
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let object = self.object(&node, how).await?;
         if let Some(target) = link_target(&object.version().headers) {

@@ -20,17 +20,17 @@ const UNTOLD_TYPE_TTL: Duration = Duration::from_secs(1);
 
 /// Why a name is not known.
 #[derive(Debug)]
-enum NoAnswer {
+enum LookupError {
     /// The bucket has answered with an error.
     Refused(Errno),
     /// The bucket fails, or hangs.
     Unanswered(Errno),
 }
 
-impl From<NoAnswer> for Errno {
-    fn from(reason: NoAnswer) -> Self {
+impl From<LookupError> for Errno {
+    fn from(reason: LookupError) -> Self {
         match reason {
-            NoAnswer::Refused(errno) | NoAnswer::Unanswered(errno) => errno,
+            LookupError::Refused(errno) | LookupError::Unanswered(errno) => errno,
         }
     }
 }
@@ -80,8 +80,8 @@ impl Files {
         let asked = timeout(self.settings.deadline / 2, self.try_to_ask(path, true)).await;
         match asked {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(NoAnswer::Refused(errno))) => Err(errno),
-            Ok(Err(NoAnswer::Unanswered(_))) | Err(_) => Ok(Answer {
+            Ok(Err(LookupError::Refused(errno))) => Err(errno),
+            Ok(Err(LookupError::Unanswered(_))) | Err(_) => Ok(Answer {
                 fresh: known.fresh.min(UNTOLD_TYPE_TTL),
                 ..known
             }),
@@ -93,7 +93,7 @@ impl Files {
         Ok(self.try_to_ask(path, headers).await?)
     }
 
-    async fn try_to_ask(&self, path: &str, headers: bool) -> Result<Answer, NoAnswer> {
+    async fn try_to_ask(&self, path: &str, headers: bool) -> Result<Answer, LookupError> {
         let lookup = self.lookup_backoff.begin();
         let answer = tokio::select! {
             biased;
@@ -102,15 +102,15 @@ impl Files {
                 Err(error) => {
                     let errno = errno::logged(&error, path);
                     if error.excuses_stale() {
-                        return Err(NoAnswer::Unanswered(errno));
+                        return Err(LookupError::Unanswered(errno));
                     }
                     lookup.settle();
-                    return Err(NoAnswer::Refused(errno));
+                    return Err(LookupError::Refused(errno));
                 }
             },
             () = self.lookup_backoff.refused() => {
                 let known = self.engine.last_known(&self.source, path, headers);
-                known.ok_or(NoAnswer::Unanswered(Errno::EIO))?
+                known.ok_or(LookupError::Unanswered(Errno::EIO))?
             }
         };
         lookup.settle();

@@ -12,7 +12,7 @@ use super::{Files, key_of};
 use crate::nodes::Node;
 use crate::nodes::file_draft::Purpose;
 use crate::nodes::pages::PageAction;
-use tidegate_engine::{Object, Open};
+use tidegate_engine::{Object, OpenOptions};
 use tidegate_plan::{ETag, RangeSpec};
 
 /// Objects up to this size come whole with the request that opens them; of a larger one only a chunk comes. A program
@@ -79,10 +79,10 @@ impl Files {
             _ => Some(0),
         };
         let first = first.map(|last| RangeSpec::Bounded { first: 0, last });
-        let how = Open {
+        let how = OpenOptions {
             first,
             certain: true,
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let key = node.key();
         let object = self.object(node, how).await?;

@@ -113,7 +113,7 @@ impl World {
     fn write_access(path: &Arc<WritePath>, source: &Arc<ReadContext>, folder: &Path) -> Access {
         let terms = tidegate_write::Settings::new(folder.to_owned());
         let sources = std::slice::from_ref(source);
-        Access::Write(Writable {
+        Access::Write(WriteSettings {
             writers: Writers::start(path, terms, sources).expect("a spool"),
             commit: Commit::Close,
             probe: None,

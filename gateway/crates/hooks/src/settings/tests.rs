@@ -1,8 +1,8 @@
 use http_body_util::BodyExt as _;
 
 use super::*;
-use crate::pending::Event;
 use crate::tests::settings;
+use crate::window_changes::Event;
 
 fn template(text: &str) -> Template {
     Template::parse(text).expect("a template")

@@ -22,14 +22,14 @@ use tidegate_socket::Peer;
 
 /// A request that is not admitted, or not yet.
 #[derive(Debug)]
-pub(super) enum NotAdmitted<'p> {
+pub(super) enum AdmissionFailure<'p> {
     /// The route's limits or access refuse it. Boxed, so that an admission does not carry its size.
     Refused(Box<RequestError>),
     /// Others have to be asked: see [`Frontend::admit_by_others`].
-    Undecided(Undecided<'p>),
+    Undecided(UndecidedRequest<'p>),
 }
 
-impl From<Box<RequestError>> for NotAdmitted<'_> {
+impl From<Box<RequestError>> for AdmissionFailure<'_> {
     fn from(error: Box<RequestError>) -> Self {
         Self::Refused(error)
     }
@@ -37,7 +37,7 @@ impl From<Box<RequestError>> for NotAdmitted<'_> {
 
 /// A request on which the access cannot decide alone.
 #[derive(Debug)]
-pub(super) struct Undecided<'p> {
+pub(super) struct UndecidedRequest<'p> {
     below: &'p str,
     refusal: Refusal,
     newer_keys: bool,
@@ -79,7 +79,7 @@ impl Frontend {
         &self,
         request: &ClosedRequest<'s, 'p>,
         share: &mut Option<Share<'s>>,
-    ) -> Result<&'p str, NotAdmitted<'p>> {
+    ) -> Result<&'p str, AdmissionFailure<'p>> {
         let settings = &request.route.settings;
         self.enter(settings.early_limits(), request.client(), None, share)?;
         match &settings.access {
@@ -94,7 +94,7 @@ impl Frontend {
         access: &RouteAccess,
         request: &ClosedRequest<'s, 'p>,
         share: &mut Option<Share<'s>>,
-    ) -> Result<&'p str, NotAdmitted<'p>> {
+    ) -> Result<&'p str, AdmissionFailure<'p>> {
         let now = self.engine.now();
         let asked = asked(access, request, now);
         match access.rules.check(&asked, now) {
@@ -105,7 +105,7 @@ impl Frontend {
                 below,
                 refusal,
                 newer_keys,
-            } => Err(NotAdmitted::Undecided(Undecided {
+            } => Err(AdmissionFailure::Undecided(UndecidedRequest {
                 below,
                 refusal,
                 newer_keys,
@@ -124,13 +124,13 @@ impl Frontend {
     pub(super) async fn admit_by_others<'s, 'p>(
         &self,
         request: ClosedRequest<'s, 'p>,
-        undecided: Undecided<'p>,
+        undecided: UndecidedRequest<'p>,
         share: &mut Option<Share<'s>>,
     ) -> Result<&'p str, Box<RequestError>> {
         let request = &request;
         let access = request.route.settings.access.as_ref();
         let access = access.expect("an access has left it undecided");
-        let Undecided {
+        let UndecidedRequest {
             below,
             mut refusal,
             newer_keys,
@@ -139,8 +139,8 @@ impl Frontend {
             keys.refresh().await;
             match self.judge(access, request, share) {
                 Ok(below) => return Ok(below),
-                Err(NotAdmitted::Refused(error)) => return Err(error),
-                Err(NotAdmitted::Undecided(again)) => refusal = again.refusal,
+                Err(AdmissionFailure::Refused(error)) => return Err(error),
+                Err(AdmissionFailure::Undecided(again)) => refusal = again.refusal,
             }
         }
         match ask_server(access, request, (below, refusal)).await {

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::cache_status::{CACHE_STATUS, CachedPart, cache_status};
 use tidegate_engine::OpenOutcome;
-use tidegate_telemetry::sharded::ByThread;
+use tidegate_telemetry::sharded::ThreadShards;
 
 /// The headers of answers that are alike but for `Cache-Status` and `Age`. Those of a hit change once a second, and are
 /// kept for as long. A thread keeps its own copy of those that are used often: a value is a counted reference, and
@@ -20,7 +20,7 @@ pub(crate) struct AnswerHeaders {
     /// Whether they state the version's age.
     with_age: bool,
     hit: ArcSwapOption<HitHeaders>,
-    own_hit: ByThread<ArcSwapOption<HitHeaders>>,
+    own_hit: ThreadShards<ArcSwapOption<HitHeaders>>,
 }
 
 /// The headers of a hit within one second.
@@ -55,7 +55,7 @@ impl AnswerHeaders {
             base,
             with_age,
             hit: ArcSwapOption::empty(),
-            own_hit: ByThread::default(),
+            own_hit: ThreadShards::default(),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::cache_status::CachedPart;
 use crate::reply::Reply;
 use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
-use tidegate_engine::{Open, VariantState};
+use tidegate_engine::{OpenOptions, VariantState};
 use tidegate_plan::precondition;
 use tidegate_plan::{AcceptedCodings, ByteRange, Coding, ETag};
 
@@ -144,7 +144,7 @@ impl Frontend {
         coding: Coding,
     ) -> Option<OpenedObject> {
         let key = coding.encoded_key(&request.key)?;
-        let options = Open {
+        let options = OpenOptions {
             certain: false,
             ..request.open_options()
         };

@@ -16,7 +16,7 @@ use crate::body::delivery::{BodyError, ByteSource};
 use crate::body::pieces::Pieces;
 use crate::request_error::RequestError;
 use crate::settings::RouteLimits;
-use tidegate_access::limits::{LimitKey, Limits, UnderWay};
+use tidegate_access::limits::{LimitKey, Limits, RequestPermit};
 
 /// The share of a request in the limits of its route. It counts no reference to limits that all requests share, unless its
 /// answer has to wait for them.
@@ -37,8 +37,8 @@ pub(crate) struct Share<'l> {
 /// The places of a request. It has one in most cases, which needs no memory of its own.
 #[derive(Debug, Default)]
 struct HeldPlaces {
-    first: Option<UnderWay>,
-    others: Vec<UnderWay>,
+    first: Option<RequestPermit>,
+    others: Vec<RequestPermit>,
 }
 
 impl Frontend {
@@ -82,7 +82,7 @@ impl<'l> Share<'l> {
         }
     }
 
-    fn add(&mut self, limits: &'l Arc<Limits>, key: LimitKey, place: Option<UnderWay>) {
+    fn add(&mut self, limits: &'l Arc<Limits>, key: LimitKey, place: Option<RequestPermit>) {
         match &self.places.first {
             None => self.places.first = place,
             Some(_) => self.places.others.extend(place),
@@ -238,13 +238,13 @@ mod tests {
     use std::num::{NonZeroU32, NonZeroU64};
 
     use bytes::Bytes;
-    use tidegate_access::limits::{LimitRules, Limited};
+    use tidegate_access::limits::{LimitRules, ReachedLimit};
     use tidegate_plan::Client;
 
     use super::*;
 
     /// Returns the share of a client in limits, as a request has it that has just come.
-    fn share(limits: &Arc<Limits>) -> Result<Share<'_>, Limited> {
+    fn share(limits: &Arc<Limits>) -> Result<Share<'_>, ReachedLimit> {
         let mut share = Share::new(Instant::now(), Duration::ZERO);
         let key = limits.key(Client::Own, None);
         share.add(limits, key, limits.enter(key, Duration::ZERO)?);
@@ -356,7 +356,7 @@ mod tests {
             assert_eq!(content.left(), 0);
             drop(content);
             sent.advance(whole - 1);
-            assert_eq!(share(&limits).err(), Some(Limited::Connections));
+            assert_eq!(share(&limits).err(), Some(ReachedLimit::Connections));
             drop(sent);
             assert!(share(&limits).is_ok(), "it is given back");
         }

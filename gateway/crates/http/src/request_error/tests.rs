@@ -41,8 +41,8 @@ fn an_outage_of_the_server_that_decides_is_told_as_one() {
 fn a_limit_says_when_to_come_again() {
     let retry_after = Duration::from_millis(2100);
     for (limited, after, status) in [
-        (Limited::Requests { retry_after }, "3", "requests"),
-        (Limited::Connections, "2", "connections"),
+        (ReachedLimit::Requests { retry_after }, "3", "requests"),
+        (ReachedLimit::Connections, "2", "connections"),
     ] {
         let (found, headers, _) = answer(&RequestError::Limited(limited), Duration::ZERO);
         assert_eq!(

@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::crowding::{Crowding, MIN_IDLE, Place};
-use super::dormant::Dormant;
 use super::live_settings::LiveSettings;
 use super::protocol::{AnswerBody, Protocol};
 use super::timeouts::{ConnectionActivity, Expiry, HeadWait, Timeouts, Turn};
+use super::woken_future::WokenFuture;
 use crate::metrics::Metrics;
 use tidegate_socket::{Connection, Peer};
 
@@ -65,13 +65,13 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
 /// The parts of a connection that its requests share. A request counts references to this only: the reference to the
 /// handler is counted by all connections, and processors would meet at it.
-pub(super) struct Served<H> {
+pub(super) struct SharedConnection<H> {
     pub(super) handler: Arc<H>,
     pub(super) activity: Arc<ConnectionActivity>,
     pub(super) peer: Peer,
 }
 
-impl<H: Handler> Served<H> {
+impl<H: Handler> SharedConnection<H> {
     fn new(context: &ConnectionContext<H>, peer: Peer) -> Self {
         Self {
             handler: context.handler.clone(),
@@ -110,7 +110,7 @@ pub(super) async fn run<H: Handler, S>(
 ) where
     S: Connection + Send + 'static,
 {
-    let served = Arc::new(Served::new(&context, peer));
+    let served = Arc::new(SharedConnection::new(&context, peer));
     let activity = served.activity.clone();
     place.set_activity(activity.clone());
     let service = || served.service();
@@ -128,7 +128,7 @@ pub(super) async fn run<H: Handler, S>(
         let event = tokio::select! {
             biased;
             result = served => return log_end(result),
-            event = Dormant::new(event) => event,
+            event = WokenFuture::new(event) => event,
         };
         if matches!(event, Event::Check)
             && let Poll::Ready(result) = connection.retry_write().await

@@ -42,14 +42,14 @@ pub struct Changes(UnboundedReceiver<Change>);
 #[derive(Debug)]
 pub(super) enum Change {
     /// A listener is to be served.
-    Opened(Opened),
+    Opened(OpenedListener),
     /// The settings have been exchanged.
     Settings,
 }
 
 /// A listener to be served until it is stopped.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedListener {
     // The first field, so that the socket is closed before that is told.
     pub(super) listener: Arc<Listener>,
     pub(super) stop: CancellationToken,
@@ -61,7 +61,7 @@ impl Changes {
     pub(crate) fn fixed(listeners: Vec<Listener>) -> Self {
         let (sender, receiver) = unbounded_channel();
         for listener in listeners {
-            let opened = Opened {
+            let opened = OpenedListener {
                 listener: Arc::new(listener),
                 stop: CancellationToken::new(),
                 _closed: CancellationToken::new().drop_guard(),
@@ -165,7 +165,7 @@ impl Control {
 
     fn open(&self, address: Listen, listener: Listener) {
         let (stop, closed) = (CancellationToken::new(), CancellationToken::new());
-        let opened = Opened {
+        let opened = OpenedListener {
             listener: Arc::new(listener),
             stop: stop.clone(),
             _closed: closed.clone().drop_guard(),

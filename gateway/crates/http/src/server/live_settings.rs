@@ -15,10 +15,10 @@ const MIN_HEADER_BUFFER: usize = 8192;
 
 /// The settings in force. A connection keeps the time limits and buffers that it began with; all else is of each request.
 #[derive(Clone)]
-pub struct LiveSettings(Arc<ArcSwap<InForce>>);
+pub struct LiveSettings(Arc<ArcSwap<ActiveSettings>>);
 
 /// The settings of one moment.
-pub(crate) struct InForce {
+pub(crate) struct ActiveSettings {
     pub(crate) settings: Settings,
     pub(super) protocols: Protocols,
 }
@@ -37,28 +37,30 @@ impl fmt::Debug for LiveSettings {
 
 impl From<Settings> for LiveSettings {
     fn from(settings: Settings) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(InForce::new(settings))))
+        Self(Arc::new(ArcSwap::from_pointee(ActiveSettings::new(
+            settings,
+        ))))
     }
 }
 
 impl LiveSettings {
     /// Returns the settings of this moment.
-    pub(crate) fn load(&self) -> Guard<Arc<InForce>> {
+    pub(crate) fn load(&self) -> Guard<Arc<ActiveSettings>> {
         self.0.load()
     }
 
     /// Returns the settings of this moment, to keep.
-    pub(super) fn load_full(&self) -> Arc<InForce> {
+    pub(super) fn load_full(&self) -> Arc<ActiveSettings> {
         self.0.load_full()
     }
 
     /// Puts other settings in force.
     pub(super) fn replace(&self, settings: Settings) {
-        self.0.store(Arc::new(InForce::new(settings)));
+        self.0.store(Arc::new(ActiveSettings::new(settings)));
     }
 }
 
-impl InForce {
+impl ActiveSettings {
     fn new(settings: Settings) -> Self {
         Self {
             protocols: Protocols::new(&settings),

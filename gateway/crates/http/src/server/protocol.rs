@@ -23,7 +23,7 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::time::Instant;
 
 use super::crowding::MIN_IDLE;
-use super::live_settings::InForce;
+use super::live_settings::ActiveSettings;
 use super::streams::{CountedBytes, StreamExecutor};
 use super::timeouts::ConnectionActivity;
 use super::watched_socket::WatchedSocket;
@@ -41,7 +41,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 type Io<S> = TokioIo<WatchedSocket<S>>;
 
 /// The parts of a connection that hyper gives back: its socket, and the bytes that were read of the next request.
-type Left<S, V> = hyper::Result<http1::Parts<Io<S>, V>>;
+type ConnectionParts<S, V> = hyper::Result<http1::Parts<Io<S>, V>>;
 
 /// The error that ends a connection.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -61,7 +61,7 @@ impl<B> AnswerBody for B where
 pub(super) struct Protocol<S, V: HttpService<Incoming>, F> {
     state: State<S, V>,
     activity: Arc<ConnectionActivity>,
-    in_force: Arc<InForce>,
+    in_force: Arc<ActiveSettings>,
     /// Makes the service that answers requests.
     service: F,
     is_http1: bool,
@@ -74,7 +74,7 @@ enum State<S, V: HttpService<Incoming>> {
     Resting(WatchedSocket<S>, Vec<u8>),
     Http1(Box<http1::Connection<Io<S>, V>>),
     /// hyper gives the socket back.
-    Leaving(Pin<Box<dyn Future<Output = Left<S, V>> + Send>>),
+    Leaving(Pin<Box<dyn Future<Output = ConnectionParts<S, V>> + Send>>),
     Http2(Pin<Box<http2::Connection<Io<S>, V, StreamExecutor>>>),
     Ended,
 }
@@ -91,7 +91,7 @@ where
     pub(super) fn new(
         stream: S,
         activity: Arc<ConnectionActivity>,
-        in_force: Arc<InForce>,
+        in_force: Arc<ActiveSettings>,
         service: F,
     ) -> Self {
         let socket = WatchedSocket::new(stream, activity.clone());

@@ -14,7 +14,7 @@ use http_body::Body;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep};
 
-use tidegate_write::receive::ClientLeft;
+use tidegate_write::receive::ClientDisconnect;
 
 /// A body that ends only where its client ended it. A client that sends nothing for too long has left.
 pub(crate) struct RequestBody<B> {
@@ -52,7 +52,7 @@ impl<B> RequestBody<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Stream for RequestBody<B> {
-    type Item = Result<Bytes, ClientLeft>;
+    type Item = Result<Bytes, ClientDisconnect>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
@@ -64,11 +64,11 @@ impl<B: Body<Data = Bytes> + Unpin> Stream for RequestBody<B> {
                         return Poll::Ready(Some(Ok(bytes)));
                     }
                 }
-                Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(ClientLeft))),
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(ClientDisconnect))),
                 // hyper ends a body also if its stream was reset with NO_ERROR, which is not the end of a request's
                 // body; END_STREAM is (RFC 9113, 8.1).
                 Poll::Ready(None) if this.has_end_frame && !this.body.is_end_stream() => {
-                    return Poll::Ready(Some(Err(ClientLeft)));
+                    return Poll::Ready(Some(Err(ClientDisconnect)));
                 }
                 Poll::Ready(None) => this.ended = true,
                 Poll::Pending => {
@@ -77,7 +77,7 @@ impl<B: Body<Data = Bytes> + Unpin> Stream for RequestBody<B> {
                         this.timer.as_mut().reset(until);
                     }
                     ready!(this.timer.as_mut().poll(cx));
-                    return Poll::Ready(Some(Err(ClientLeft)));
+                    return Poll::Ready(Some(Err(ClientDisconnect)));
                 }
             }
         }
@@ -120,7 +120,7 @@ mod tests {
         sender.send("b".into()).await.expect("it listens");
         assert_eq!(body.next().await, Some(Ok("b".into())));
         let begun = Instant::now();
-        assert_eq!(body.next().await, Some(Err(ClientLeft)));
+        assert_eq!(body.next().await, Some(Err(ClientDisconnect)));
         assert_eq!(begun.elapsed().as_secs(), BODY_TIMEOUT.as_secs());
         drop(sender);
         assert_eq!(body.next().now_or_never(), None, "its end is not told yet");

@@ -25,28 +25,28 @@ const READING_INTERVAL: Duration = Duration::from_secs(1);
 const READING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads the settings again, with the secrets in their files as they are now; `None` if they cannot be read. Blocks.
-pub type ReadAgain = Arc<dyn Fn() -> Option<Settings> + Send + Sync>;
+pub type SettingsReader = Arc<dyn Fn() -> Option<Settings> + Send + Sync>;
 
 /// See the module documentation.
 pub struct LiveOrigin {
     id: OriginId,
     bucket: Bucket,
-    current: ArcSwap<Connected>,
+    current: ArcSwap<ConnectedOrigin>,
     metrics: Metrics,
     /// The time of the last reading because of a refusal. Locked while it is under way.
     last_reading: Mutex<Option<Instant>>,
 }
 
 /// An origin, the settings that it was connected with, and the way to read them again.
-pub struct Connected {
+pub struct ConnectedOrigin {
     settings: Settings,
-    read_again: ReadAgain,
+    read_again: SettingsReader,
     origin: Arc<dyn Origin>,
 }
 
-impl fmt::Debug for Connected {
+impl fmt::Debug for ConnectedOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connected")
+        f.debug_struct("ConnectedOrigin")
             .field("settings", &self.settings)
             .field("origin", &self.origin)
             .finish_non_exhaustive()
@@ -69,13 +69,13 @@ impl LiveOrigin {
     pub async fn connect(
         settings: Settings,
         metrics: &Metrics,
-        read_again: ReadAgain,
+        read_again: SettingsReader,
     ) -> Result<Self, SetupError> {
         let origin = connect(&settings, metrics).await?;
         Ok(Self {
             id: settings.id(),
             bucket: settings.place(),
-            current: ArcSwap::from_pointee(Connected {
+            current: ArcSwap::from_pointee(ConnectedOrigin {
                 settings,
                 read_again,
                 origin,
@@ -94,8 +94,8 @@ impl LiveOrigin {
     pub async fn prepare(
         &self,
         settings: Settings,
-        read_again: ReadAgain,
-    ) -> Result<Option<Connected>, SetupError> {
+        read_again: SettingsReader,
+    ) -> Result<Option<ConnectedOrigin>, SetupError> {
         if settings.id() != self.id {
             return Ok(None);
         }
@@ -104,7 +104,7 @@ impl LiveOrigin {
             true => current.origin.clone(),
             false => connect(&settings, &self.metrics).await?,
         };
-        Ok(Some(Connected {
+        Ok(Some(ConnectedOrigin {
             settings,
             read_again,
             origin,
@@ -112,14 +112,14 @@ impl LiveOrigin {
     }
 
     /// Puts prepared settings in force.
-    pub fn exchange(&self, connected: Connected) {
+    pub fn exchange(&self, connected: ConnectedOrigin) {
         self.current.store(Arc::new(connected));
     }
 
     /// Sends a request; if it is refused and the secrets have changed, sends it again.
     async fn send<T>(
         &self,
-        send: impl Fn(Arc<Connected>) -> BoxFuture<'static, Result<T, OriginError>>,
+        send: impl Fn(Arc<ConnectedOrigin>) -> BoxFuture<'static, Result<T, OriginError>>,
     ) -> Result<T, OriginError> {
         let used = self.current.load_full();
         let answer = send(used.clone()).await;
@@ -134,7 +134,10 @@ impl LiveOrigin {
 
     /// Returns the origin with other secrets than those that were refused, if there are any by now. Requests that are refused
     /// while the secrets are read wait for them.
-    async fn with_other_secrets(&self, refused: &Arc<Connected>) -> Option<Arc<Connected>> {
+    async fn with_other_secrets(
+        &self,
+        refused: &Arc<ConnectedOrigin>,
+    ) -> Option<Arc<ConnectedOrigin>> {
         let mut last = self.last_reading.lock().await;
         let current = self.current.load_full();
         if !Arc::ptr_eq(&current, refused) {
@@ -156,7 +159,7 @@ impl LiveOrigin {
     }
 
     /// Connects with the secrets that are in their files by now, if they are others.
-    async fn read_secrets(&self, refused: &Connected) -> Option<Connected> {
+    async fn read_secrets(&self, refused: &ConnectedOrigin) -> Option<ConnectedOrigin> {
         let read_again = refused.read_again.clone();
         let read = tokio::task::spawn_blocking({
             let read_again = read_again.clone();
@@ -170,7 +173,7 @@ impl LiveOrigin {
             return None;
         }
         let origin = connect(&settings, &self.metrics).await.ok()?;
-        Some(Connected {
+        Some(ConnectedOrigin {
             settings,
             read_again,
             origin,
@@ -242,7 +245,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_other_settings_of_the_same_bucket_are_connected_to() {
-        let read_again = || -> ReadAgain { Arc::new(|| None) };
+        let read_again = || -> SettingsReader { Arc::new(|| None) };
         let settings = Settings::new("media", "bucket");
         let origin = LiveOrigin::connect(settings.clone(), &Metrics::default(), read_again()).await;
         let origin = origin.expect("settings");
@@ -250,8 +253,9 @@ mod tests {
             let prepared = origin.prepare(settings.clone(), read_again()).await;
             prepared.expect("settings")
         };
-        let stays =
-            |prepared: &Connected| Arc::ptr_eq(&prepared.origin, &origin.current.load().origin);
+        let stays = |prepared: &ConnectedOrigin| {
+            Arc::ptr_eq(&prepared.origin, &origin.current.load().origin)
+        };
         let other = Settings::new("media", "other");
         assert!(prepare(&other).await.is_none());
         assert!(prepare(&settings).await.is_some_and(|same| stays(&same)));

@@ -22,7 +22,7 @@ use crate::{
     Answer, Body, Content, Get, List, Listing, Origin, OriginError, OriginWrite, Phase, Priority,
     Write, WriteOutcome,
 };
-use crate::{awaited, client};
+use crate::{client, wait_flag};
 use tidegate_plan::lanes::{DEMAND, Lanes, READ_AHEAD};
 use tidegate_plan::{Bucket, Client, ObjectKey, OriginId, Version};
 use tidegate_telemetry::locks::Recover as _;
@@ -75,7 +75,7 @@ impl Limit {
         tokio::select! {
             biased;
             slot = self.slot(Priority::Ahead) => return slot,
-            () = awaited::wait() => {}
+            () = wait_flag::wait() => {}
         }
         self.slot(Priority::Demand).await
     }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::StoredVersion;
-use crate::{After, List, Listed, Listing};
+use crate::{List, ListedObject, Listing, PageStart};
 use tidegate_plan::ObjectKey;
 
 /// The beginning of the tokens behind empty pages.
@@ -26,7 +26,7 @@ pub(super) fn of(
     let mut from = begin(request).max(request.prefix.clone());
     while let Some((key, stored)) = at_or_behind(objects, (&from, &request.prefix), is_listed) {
         if page.objects.len() + page.folders.len() == usize::from(request.limit) {
-            page.next = Some(After::Token(token(&from)));
+            page.next = Some(PageStart::Token(token(&from)));
             break;
         }
         let rest = &key.as_str()[request.prefix.len()..];
@@ -50,12 +50,12 @@ pub(super) fn of(
 pub(super) fn empty(request: &List, pages: u64) -> Result<Listing, List> {
     let had = match &request.after {
         None => Some(0),
-        Some(After::Token(token)) => token.strip_prefix(EMPTY).and_then(|had| had.parse().ok()),
-        Some(After::Key(_)) => None,
+        Some(PageStart::Token(token)) => token.strip_prefix(EMPTY).and_then(|had| had.parse().ok()),
+        Some(PageStart::Key(_)) => None,
     };
     match had {
         Some(had) if had < pages => Ok(Listing {
-            next: Some(After::Token(format!("{EMPTY}{}", had + 1))),
+            next: Some(PageStart::Token(format!("{EMPTY}{}", had + 1))),
             ..Listing::default()
         }),
         Some(_) => Err(List {
@@ -82,8 +82,8 @@ fn at_or_behind<'a>(
 fn begin(request: &List) -> String {
     match &request.after {
         None => String::new(),
-        Some(After::Key(key)) => key_after(key),
-        Some(After::Token(token)) => percent_decode_str(token).decode_utf8_lossy().into_owned(),
+        Some(PageStart::Key(key)) => key_after(key),
+        Some(PageStart::Token(token)) => percent_decode_str(token).decode_utf8_lossy().into_owned(),
     }
 }
 
@@ -97,8 +97,8 @@ fn token(from: &str) -> String {
     utf8_percent_encode(from, NON_ALPHANUMERIC).to_string()
 }
 
-fn listed(key: &ObjectKey, stored: &StoredVersion) -> Listed {
-    Listed {
+fn listed(key: &ObjectKey, stored: &StoredVersion) -> ListedObject {
+    ListedObject {
         key: key.as_str().to_owned(),
         size: stored.version.size,
         etag: Some(stored.version.etag.clone()),

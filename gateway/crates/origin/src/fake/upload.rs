@@ -16,7 +16,7 @@ use super::{FakeOrigin, Fault};
 use crate::write::Headers;
 use crate::{
     CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Sums, Upload, Write,
-    WriteOutcome, Written,
+    WriteOutcome, WrittenVersion,
 };
 use tidegate_plan::{ByteRange, ETag, ObjectKey, Version};
 
@@ -373,7 +373,7 @@ impl FakeOrigin {
             headers,
         };
         let version = self.store(key.as_str(), version, Some(bytes));
-        Ok(WriteOutcome::Object(Written {
+        Ok(WriteOutcome::Object(WrittenVersion {
             etag: version.etag.clone(),
             version_id: version.version_id.clone(),
             answered: version.last_modified,

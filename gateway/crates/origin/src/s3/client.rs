@@ -14,7 +14,7 @@ use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use http::Uri;
 
-use super::trace::HandOn;
+use super::trace::TraceInterceptor;
 use crate::settings::{Credentials, Deadlines, Settings};
 
 /// The time by which the SDK's deadlines exceed the gateway's own.
@@ -52,7 +52,7 @@ async fn build_over(
         .http_client(http.clone())
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts)
-        .interceptor(HandOn)
+        .interceptor(TraceInterceptor)
         // It counts a reader's pauses as the origin's; `deadline` does not.
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         // Stores that are not AWS refuse the trailing checksums that the SDK adds by default.

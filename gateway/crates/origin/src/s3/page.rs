@@ -4,7 +4,7 @@ use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
 use aws_sdk_s3::types::{EncodingType, Object};
 use percent_encoding::percent_decode_str;
 
-use crate::{After, Listed, Listing, OriginError};
+use crate::{ListedObject, Listing, OriginError, PageStart};
 use tidegate_plan::{ETag, Timestamp};
 
 /// Reads a page.
@@ -16,7 +16,7 @@ pub(super) fn read(output: ListObjectsV2Output) -> Result<Listing, OriginError> 
     };
     let truncated = output.is_truncated == Some(true);
     let next = match output.next_continuation_token {
-        Some(token) if truncated => Some(After::Token(token)),
+        Some(token) if truncated => Some(PageStart::Token(token)),
         None if truncated => {
             return Err(OriginError::BadAnswer(
                 "a listing that cannot be gone on with",
@@ -37,10 +37,10 @@ pub(super) fn read(output: ListObjectsV2Output) -> Result<Listing, OriginError> 
     })
 }
 
-fn listed(key: String, object: &Object) -> Result<Listed, OriginError> {
+fn listed(key: String, object: &Object) -> Result<ListedObject, OriginError> {
     let size = object.size.and_then(|size| u64::try_from(size).ok());
     let modified = object.last_modified;
-    Ok(Listed {
+    Ok(ListedObject {
         key,
         size: size.ok_or(OriginError::BadAnswer("a listing without sizes"))?,
         etag: object.e_tag.as_deref().and_then(ETag::parse),
@@ -79,6 +79,6 @@ mod tests {
         let cut = ListObjectsV2Output::builder().is_truncated(true);
         assert!(read(cut.clone().build()).is_err());
         let page = read(cut.next_continuation_token("t").build()).expect("a page");
-        assert_eq!(page.next, Some(After::Token("t".to_owned())));
+        assert_eq!(page.next, Some(PageStart::Token("t".to_owned())));
     }
 }

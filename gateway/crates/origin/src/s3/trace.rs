@@ -10,10 +10,10 @@ use tidegate_telemetry::trace;
 
 /// Adds the header to a request that is traced. It is not signed, and so no part of what the store checks.
 #[derive(Debug)]
-pub(super) struct HandOn;
+pub(super) struct TraceInterceptor;
 
 #[dyn_dispatch_hint]
-impl Intercept for HandOn {
+impl Intercept for TraceInterceptor {
     fn name(&self) -> &'static str {
         "hand on the trace"
     }

@@ -33,7 +33,7 @@ use super::failure;
 use crate::write::Headers;
 use crate::{
     Body, CompletedPart, CopySource, Guard, OriginError, PartSums, Payload, Upload, Write,
-    WriteOutcome, Written,
+    WriteOutcome, WrittenVersion,
 };
 use tidegate_plan::version::stored_text;
 use tidegate_plan::{ETag, ObjectKey};
@@ -361,7 +361,7 @@ fn written(
     version_id: Option<String>,
     answer: &Capture,
 ) -> Result<WriteOutcome, OriginError> {
-    Ok(WriteOutcome::Object(Written {
+    Ok(WriteOutcome::Object(WrittenVersion {
         etag: tag(etag)?,
         version_id: version_id.filter(|id| id != "null" && !id.is_empty()),
         answered: answer.answered(),

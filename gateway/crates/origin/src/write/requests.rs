@@ -2,7 +2,7 @@
 
 use super::{
     CompletedPart, CopySource, Guard, Headers, OriginWrite, PartSums, Upload, Write, WriteOutcome,
-    Written,
+    WrittenVersion,
 };
 use crate::{OriginError, Payload};
 use tidegate_plan::{ByteRange, ETag, ObjectKey};
@@ -10,7 +10,7 @@ use tidegate_plan::{ByteRange, ETag, ObjectKey};
 const WRONG_ANSWER: OriginError = OriginError::BadAnswer("an answer to another question");
 
 impl dyn OriginWrite + '_ {
-    async fn object(&self, write: Write) -> Result<Written, OriginError> {
+    async fn object(&self, write: Write) -> Result<WrittenVersion, OriginError> {
         match self.write(write).await? {
             WriteOutcome::Object(written) => Ok(written),
             _ => Err(WRONG_ANSWER),
@@ -41,7 +41,7 @@ impl dyn OriginWrite + '_ {
         headers: Headers,
         payload: Payload,
         guard: Guard,
-    ) -> Result<Written, OriginError> {
+    ) -> Result<WrittenVersion, OriginError> {
         let key = key.clone();
         let put = Write::Put {
             key,
@@ -122,7 +122,7 @@ impl dyn OriginWrite + '_ {
         upload: &Upload,
         parts: impl IntoIterator<Item = impl Into<CompletedPart>>,
         guard: Guard,
-    ) -> Result<Written, OriginError> {
+    ) -> Result<WrittenVersion, OriginError> {
         let upload = upload.clone();
         let parts = parts.into_iter().map(Into::into).collect();
         let complete = Write::Complete {
@@ -162,7 +162,7 @@ impl dyn OriginWrite + '_ {
         source: CopySource,
         (key, guard): (&ObjectKey, Guard),
         headers: Option<Headers>,
-    ) -> Result<Written, OriginError> {
+    ) -> Result<WrittenVersion, OriginError> {
         let key = key.clone();
         self.object(Write::Copy {
             source,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use tidegate_origin::settings::Credentials;
-use tidegate_origin::{LiveOrigin, Metrics, Origin as _, OriginError, ReadAgain, Settings};
+use tidegate_origin::{LiveOrigin, Metrics, Origin as _, OriginError, Settings, SettingsReader};
 use tidegate_plan::ObjectKey;
 
 use crate::fake_s3::FakeS3;
@@ -23,7 +23,7 @@ fn signed_by(settings: &Settings, id: &str) -> Settings {
     }
 }
 
-async fn connect(settings: Settings, read_again: ReadAgain) -> LiveOrigin {
+async fn connect(settings: Settings, read_again: SettingsReader) -> LiveOrigin {
     let connected = LiveOrigin::connect(settings, &Metrics::default(), read_again).await;
     connected.expect("settings")
 }
@@ -94,7 +94,7 @@ async fn a_head_that_is_refused_without_a_reason_is_sent_again_with_new_secrets(
 }
 
 /// Returns a reader of secrets that says when it begins, and goes on once it is told to.
-fn held(found: Settings) -> (ReadAgain, mpsc::Receiver<()>, mpsc::Sender<()>) {
+fn held(found: Settings) -> (SettingsReader, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let (begins, began) = mpsc::channel();
     let (goes_on, waits) = mpsc::channel::<()>();
     let waits = Mutex::new(waits);
@@ -138,7 +138,7 @@ async fn all_requests_that_are_refused_at_once_are_sent_again() {
 }
 
 /// Returns a reader of secrets that `text` holds by then.
-fn reads(settings: &Settings, text: &Arc<Mutex<&'static str>>) -> ReadAgain {
+fn reads(settings: &Settings, text: &Arc<Mutex<&'static str>>) -> SettingsReader {
     let (settings, text) = (settings.clone(), text.clone());
     Arc::new(move || Some(signed_by(&settings, *text.lock().expect("held shortly"))))
 }

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use tidegate_origin::settings::Credentials;
 use tidegate_origin::{
-    After, Answer, Condition, Content, FakeOrigin, Get, List, Listing, Origin, OriginError,
+    Answer, Condition, Content, FakeOrigin, Get, List, Listing, Origin, OriginError, PageStart,
     Priority, Settings,
 };
 use tidegate_plan::{ETag, ObjectKey, RangeSpec, Timestamp, Version};
@@ -235,11 +235,11 @@ fn listing_question(request: &Request) -> List {
         let text = percent_decode_str(text).decode_utf8().expect("UTF-8");
         Some(text.into_owned())
     };
-    let token = value("continuation-token").map(After::Token);
+    let token = value("continuation-token").map(PageStart::Token);
     List {
         prefix: value("prefix").unwrap_or_default(),
         delimiter: value("delimiter").is_some(),
-        after: token.or(value("start-after").map(After::Key)),
+        after: token.or(value("start-after").map(PageStart::Key)),
         limit: value("max-keys").map_or(1000, |keys| keys.parse().expect("a number")),
     }
 }
@@ -265,7 +265,7 @@ async fn send_page(stream: &mut BufStream<TcpStream>, page: &Listing) -> io::Res
         let folder = encode(folder);
         xml += &format!("<CommonPrefixes><Prefix>{folder}</Prefix></CommonPrefixes>");
     }
-    if let Some(After::Token(token)) = &page.next {
+    if let Some(PageStart::Token(token)) = &page.next {
         xml += &format!("<NextContinuationToken>{token}</NextContinuationToken>");
     }
     let truncated = page.next.is_some();

@@ -4,11 +4,11 @@
 /// fingerprints. A new fingerprint overwrites the old one in its slot. Errors go towards "not
 /// seen", which delays a write and never gives a wrong byte.
 #[derive(Debug)]
-pub struct SecondUse {
+pub struct AdmissionFilter {
     slots: Vec<u64>,
 }
 
-impl SecondUse {
+impl AdmissionFilter {
     /// Creates a memory of `slots` fingerprints of 8 bytes each, rounded up to a power of two.
     #[must_use]
     pub fn new(slots: usize) -> Self {
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn the_second_time_is_known_and_memory_is_bounded() {
-        let mut seen = SecondUse::new(4);
+        let mut seen = AdmissionFilter::new(4);
         assert!(!seen.record_use(5));
         assert!(seen.record_use(5));
         assert!(!seen.record_use(9), "another in the same slot");

@@ -12,12 +12,12 @@ use crate::{ByteSize, Listen, Network, Period};
 /// Reads a value from text in the visitor rather than after it, for there the error is given the
 /// place of the text, also within a list.
 #[derive(Debug)]
-pub struct FromText<T> {
+pub struct TextVisitor<T> {
     expecting: &'static str,
     value: PhantomData<T>,
 }
 
-impl<T: FromStr<Err = String>> FromText<T> {
+impl<T: FromStr<Err = String>> TextVisitor<T> {
     /// Reads a `T`; `expecting` says what it is, in case the value is no text.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl<T: FromStr<Err = String>> FromText<T> {
     }
 }
 
-impl<T: FromStr<Err = String>> Visitor<'_> for FromText<T> {
+impl<T: FromStr<Err = String>> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +75,7 @@ macro_rules! text_form {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-                $crate::serial::FromText::read(input, $expecting)
+                $crate::serial::TextVisitor::read(input, $expecting)
             }
         }
     };

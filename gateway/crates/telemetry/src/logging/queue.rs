@@ -16,10 +16,10 @@ const MAX_WAITING: usize = 1 << 20;
 
 /// The lines of a log that wait to be written.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LineQueue(Arc<Shared>);
+pub(super) struct LineQueue(Arc<QueueMonitor>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct QueueMonitor {
     state: Mutex<State>,
     /// Notified when a line comes that finds the queue empty.
     filled: Condvar,

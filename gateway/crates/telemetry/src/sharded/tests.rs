@@ -20,7 +20,7 @@ fn adds_up_over_threads() {
 
 #[test]
 fn a_thread_has_its_own_value() {
-    let values = ByThread::<AtomicUsize>::default();
+    let values = ThreadShards::<AtomicUsize>::default();
     let place = || std::ptr::from_ref(values.own()).addr();
     let mut places: Vec<_> = std::thread::scope(|scope| {
         let threads = [(); 2 * PARTS].map(|()| scope.spawn(|| (place(), place())));

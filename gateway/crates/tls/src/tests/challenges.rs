@@ -142,10 +142,13 @@ fn one_file_has_certificate_and_key() {
     let files = authority.server("a", &["A.example.org"]);
     let mut pem = std::fs::read(&files.certificate).expect("written");
     let path = authority.path("both.pem");
-    assert!(matches!(Issued::parse(&path, &pem), Err(TlsError::Key(_))));
+    assert!(matches!(
+        IssuedCertificate::parse(&path, &pem),
+        Err(TlsError::Key(_))
+    ));
     pem.extend(std::fs::read(key_of(&files)).expect("written"));
     std::fs::write(&path, &pem).expect("written");
-    let issued = Issued::read(&path).expect("both");
+    let issued = IssuedCertificate::read(&path).expect("both");
     assert_eq!(issued.names, ["a.example.org"]);
     assert!(issued.begin < issued.end);
     let both = CertificateFiles {
@@ -157,5 +160,5 @@ fn one_file_has_certificate_and_key() {
         certificates: vec![both],
         client_ca: None,
     };
-    assert!(Prepared::read(settings, &Arc::default()).is_ok());
+    assert!(PreparedCertificates::read(settings, &Arc::default()).is_ok());
 }

@@ -68,7 +68,7 @@ fn files_that_do_not_fit_are_refused_by_name() {
             certificates: vec![files],
             client_ca: None,
         };
-        Prepared::read(settings, &Arc::default()).map(drop)
+        PreparedCertificates::read(settings, &Arc::default()).map(drop)
     };
     let key = std::fs::read_to_string(key_of(&a)).expect("written");
     assert!(read(&a.certificate, KeySource::Pem(key.clone())).is_ok());
@@ -91,7 +91,7 @@ fn files_that_do_not_fit_are_refused_by_name() {
         let wrong = KeySource::Pem(wrong.to_owned());
         assert!(matches!(error(&a.certificate, &wrong), TlsError::Key(_)));
     }
-    assert!(Prepared::read(TlsSettings::default(), &Arc::default()).is_ok());
+    assert!(PreparedCertificates::read(TlsSettings::default(), &Arc::default()).is_ok());
     assert_eq!(format!("{:?}", KeySource::Pem(key)), "[key]");
 }
 

@@ -16,13 +16,13 @@ use crate::draft::phase::Step;
 use crate::draft::shared_draft::SharedDraft;
 use crate::task::run_to_completion;
 use crate::{Drafts, RETRY_PAUSE, Stage, WriteError, Writer};
-use tidegate_engine::{Error, Open, ReadContext};
+use tidegate_engine::{Error, OpenOptions, ReadContext};
 use tidegate_origin::write::Headers;
 use tidegate_plan::ObjectId;
 use tidegate_plan::attributes::Attributes;
 
 /// The outcome of a try.
-enum Sent {
+enum SendOutcome {
     /// It is in the bucket, has no object any more, or is among the attributes of a refused draft.
     Done,
     /// A writer of the object takes it along, or is in the way.
@@ -70,16 +70,16 @@ impl Drafts {
                 }
             };
             let (key, is_new) = (id.key.as_str(), self.markers.is_new(id));
-            again = !matches!(sent, Ok(Sent::Done | Sent::Overtaken));
+            again = !matches!(sent, Ok(SendOutcome::Done | SendOutcome::Overtaken));
             match sent {
-                Ok(Sent::Done) => {
+                Ok(SendOutcome::Done) => {
                     self.metrics.sent_attributes("sent");
                     failures = 0;
                     self.end_change(id, &change);
                     self.markers.end(id, None);
                 }
-                Ok(Sent::Overtaken) => {}
-                Ok(Sent::Postponed) => self.attributes.postpone(id, QUIET_TIME),
+                Ok(SendOutcome::Overtaken) => {}
+                Ok(SendOutcome::Postponed) => self.attributes.postpone(id, QUIET_TIME),
                 Err(WriteError::Closing) => return,
                 Err(error) if error.is_passing() => {
                     self.metrics.sent_attributes("failed");
@@ -147,7 +147,7 @@ impl Drafts {
         source: &Arc<ReadContext>,
         id: &ObjectId,
         change: &Change,
-    ) -> Result<Sent, WriteError> {
+    ) -> Result<SendOutcome, WriteError> {
         let there = self.writings().get(id).cloned();
         if let Some(writing) = &there {
             let state = writing.state();
@@ -156,25 +156,25 @@ impl Drafts {
             // An operator decides about the draft, with the attributes that it has. Or the version that was changed is
             // there no more.
             if state.stage() == Stage::Refused && (is_taken || is_replaced) {
-                return Ok(Sent::Done);
+                return Ok(SendOutcome::Done);
             }
             if state.phase().is_dirty() {
-                return Ok(Sent::Postponed);
+                return Ok(SendOutcome::Postponed);
             }
         }
         let writer = match there.map(|writing| Writer::join(self, writing)) {
-            Some(None) => return Ok(Sent::Postponed),
+            Some(None) => return Ok(SendOutcome::Postponed),
             // It is only held open.
             Some(Some(writer)) => writer,
             None => match self.open_to_send(source, id, change).await? {
                 Some(writer) => writer,
-                None => return Ok(Sent::Done),
+                None => return Ok(SendOutcome::Done),
             },
         };
         match self.publish_change(&writer, id, change).await {
             Ok(sent) => Ok(sent),
             // Another writer has replaced or removed it.
-            Err(WriteError::Changed | WriteError::Origin(Error::NotFound)) => Ok(Sent::Done),
+            Err(WriteError::Changed | WriteError::Origin(Error::NotFound)) => Ok(SendOutcome::Done),
             Err(error) => Err(error),
         }
     }
@@ -186,7 +186,7 @@ impl Drafts {
         writer: &Writer,
         id: &ObjectId,
         change: &Change,
-    ) -> Result<Sent, WriteError> {
+    ) -> Result<SendOutcome, WriteError> {
         let (inner, writing) = (self.clone(), writer.writing.clone());
         let (id, change) = (id.clone(), change.clone());
         let work = async move {
@@ -195,7 +195,7 @@ impl Drafts {
                 let mut state = writing.state();
                 let is_same = *state.id() == id && inner.attributes.is_current(&id, &change);
                 if state.phase().is_dirty() || !is_same {
-                    return Ok(Sent::Postponed);
+                    return Ok(SendOutcome::Postponed);
                 }
                 state.close_with_attributes(&change.attributes, change.revision);
             }
@@ -204,7 +204,7 @@ impl Drafts {
                 // As long as no rename can take it for a file that a program has written.
                 inner.give_up(&writing);
             }
-            published.map(|()| Sent::Done)
+            published.map(|()| SendOutcome::Done)
         };
         run_to_completion(&self.core, work).await
     }
@@ -221,9 +221,9 @@ impl Drafts {
         if !self.attributes.is_current(id, change) {
             return Ok(None);
         }
-        let how = Open {
+        let how = OpenOptions {
             bare: true,
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let object = match begin::open_base(self, source, id, how).await {
             Err(Error::NotFound) => {
@@ -265,7 +265,7 @@ impl Drafts {
         id: &ObjectId,
         change: &Change,
     ) -> Result<(), WriteError> {
-        if let Sent::Done = self.send_folder(source, id, change).await? {
+        if let SendOutcome::Done = self.send_folder(source, id, change).await? {
             self.end_change(id, change);
             self.markers.end(id, None);
         }
@@ -279,10 +279,10 @@ impl Drafts {
         source: &Arc<ReadContext>,
         id: &ObjectId,
         change: &Change,
-    ) -> Result<Sent, WriteError> {
+    ) -> Result<SendOutcome, WriteError> {
         let _hold = self.path.keys.lock_key(id).await;
         if !self.attributes.is_current(id, change) {
-            return Ok(Sent::Overtaken);
+            return Ok(SendOutcome::Overtaken);
         }
         let place = (id.origin, id.key.as_str());
         let is_new = self.markers.is_new(id);
@@ -310,6 +310,6 @@ impl Drafts {
             self.core.folder_sent(place);
             self.core.times.write_out().await;
         }
-        Ok(Sent::Done)
+        Ok(SendOutcome::Done)
     }
 }

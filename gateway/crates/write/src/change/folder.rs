@@ -14,7 +14,7 @@ use tidegate_engine::times::KnownAttributes;
 use tidegate_engine::written::WriteAnswer;
 use tidegate_engine::{Error, ReadContext, records};
 use tidegate_origin::write::Headers;
-use tidegate_origin::{Listed, OriginError, Written};
+use tidegate_origin::{ListedObject, OriginError, WrittenVersion};
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, Version};
 
@@ -76,7 +76,7 @@ impl Item {
 
 /// A rename of which nothing was done yet.
 struct PreparedRename {
-    found: Vec<Listed>,
+    found: Vec<ListedObject>,
     items: Vec<Item>,
     holds: Vec<PublishHold>,
     /// The marker of the empty folder that is replaced.
@@ -87,7 +87,7 @@ struct PreparedRename {
 
 /// A copy that the store answered.
 struct AnsweredCopy {
-    written: Written,
+    written: WrittenVersion,
     answered: WriteAnswer,
 }
 
@@ -253,7 +253,7 @@ impl Drafts {
         &self,
         source: &ReadContext,
         (from, to): (&str, &str),
-        found: &[Listed],
+        found: &[ListedObject],
         marker: &Option<ObjectId>,
         holds: &[PublishHold],
     ) -> Result<Option<Vec<Item>>, WriteError> {
@@ -308,7 +308,7 @@ impl Drafts {
     }
 
     /// Returns the version of a listed object, if its headers are cached.
-    async fn at_hand(&self, id: &ObjectId, listed: &Listed) -> Option<Version> {
+    async fn at_hand(&self, id: &ObjectId, listed: &ListedObject) -> Option<Version> {
         let core = &self.core;
         let Some(Entry::Present(record)) = core.meta.load(id).await else {
             return None;
@@ -390,7 +390,7 @@ impl Drafts {
 }
 
 /// Returns the marker of a target folder, if it is empty but for that. An object of that key with bytes is no marker.
-fn marker_of(folder: &str, found: Option<&[Listed]>) -> Result<Option<ObjectKey>, ()> {
+fn marker_of(folder: &str, found: Option<&[ListedObject]>) -> Result<Option<ObjectKey>, ()> {
     match found {
         Some([]) => Ok(None),
         Some([one]) if one.key == folder && one.size == 0 => Ok(ObjectKey::new(folder).ok()),
@@ -399,7 +399,7 @@ fn marker_of(folder: &str, found: Option<&[Listed]>) -> Result<Option<ObjectKey>
 }
 
 /// Returns the version that the draft's handles have, if the listing shows it.
-fn base_of(hold: &PublishHold, listed: &Listed) -> Option<Version> {
+fn base_of(hold: &PublishHold, listed: &ListedObject) -> Option<Version> {
     let state = hold.writing.state();
     let version = &state.base()?.version;
     let is_same = listed.etag.as_ref()?.strong_eq(&version.etag);

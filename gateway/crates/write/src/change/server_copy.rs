@@ -11,7 +11,7 @@ use crate::change::known_markers::forget_marker;
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::ReadContext;
 use tidegate_origin::write::Headers;
-use tidegate_origin::{CopySource, Guard, OriginError, PartSums, Written};
+use tidegate_origin::{CopySource, Guard, OriginError, PartSums, WrittenVersion};
 use tidegate_plan::{ByteRange, ChangeKind, ObjectId, ObjectKey, Version};
 
 /// Bytes that one request copies of an object too large for one.
@@ -27,7 +27,7 @@ pub(crate) async fn copy(
     from: &ObjectKey,
     (new, guard): (&ObjectId, Guard),
     moved: &(dyn Fn() + Sync),
-) -> Result<Written, WriteError> {
+) -> Result<WrittenVersion, WriteError> {
     inner.check_journals(new).await?;
     forget_marker(inner, new);
     let (origin, to) = (source.origin.writing(), &new.key);

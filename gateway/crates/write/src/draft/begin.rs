@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::draft::base_version::BaseVersion;
 use crate::draft::phase::Phase;
-use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::draft::state::target::CommitTarget;
 use crate::task::run_to_completion;
 use crate::{Drafts, OpenMode, WriteError, Writer};
-use tidegate_engine::{Error, Object, Open, ReadContext};
+use tidegate_engine::{Error, Object, OpenOptions, ReadContext};
 use tidegate_origin::cause::run_for;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{Cause, Guard};
@@ -159,7 +159,7 @@ async fn exists(
         return Ok(false);
     }
     // Cached knowledge is enough: the bucket is asked once more at the commit.
-    match open_base(inner, source, id, Open::default()).await {
+    match open_base(inner, source, id, OpenOptions::default()).await {
         Ok(_) => Ok(true),
         Err(Error::NotFound) => Ok(false),
         Err(error) => Err(error.into()),
@@ -171,16 +171,16 @@ pub(crate) async fn open_base(
     inner: &Drafts,
     source: &Arc<ReadContext>,
     id: &ObjectId,
-    how: Open,
+    how: OpenOptions,
 ) -> Result<Object, Error> {
     run_for(Cause::Write, inner.engine.open(source, &id.key, how)).await
 }
 
 /// Options that revalidate: a cached version may be outdated by now.
-fn current() -> Open {
-    Open {
+fn current() -> OpenOptions {
+    OpenOptions {
         revalidate: true,
-        ..Open::default()
+        ..OpenOptions::default()
     }
 }
 
@@ -224,7 +224,7 @@ fn based_on(inner: &Drafts, id: &ObjectId, version: Arc<Version>) -> DraftState 
     if let Some(change) = &waiting {
         change.attributes.store(&mut headers);
     }
-    let base = Pinned {
+    let base = BaseVersion {
         key: id.key.clone(),
         version,
     };

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use futures_core::future::BoxFuture;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
+use crate::draft::base_version::BaseVersion;
 use crate::draft::phase::Step;
-use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::publish::staging_key::is_staging_key;
 use crate::spool::data::FRAME_BYTES;
@@ -41,7 +41,7 @@ impl Writer {
         if range.end > source.version().size || is_staging_key(source.key().as_str()) {
             return Ok(false);
         }
-        let source = Pinned {
+        let source = BaseVersion {
             key: source.key().clone(),
             version: source.version().clone(),
         };
@@ -137,7 +137,7 @@ impl SharedDraft {
 
     /// Returns a copied base with a range from `at` on that only it has. `None`: there is no such base; `Some(None)`: the
     /// spool has the rest.
-    fn next_copied(&self, at: u64) -> Option<Option<(Pinned, ByteRange)>> {
+    fn next_copied(&self, at: u64) -> Option<Option<(BaseVersion, ByteRange)>> {
         let state = self.state();
         let base = state.copied_base()?;
         let gap = state.draft().first_of_base(ByteRange::new(at, u64::MAX));
@@ -149,7 +149,7 @@ impl SharedDraft {
     /// Reads a piece of a copied base into the spool, unless it was written, cut or copied anew meanwhile.
     async fn keep_piece(
         self: &Arc<Self>,
-        base: &Pinned,
+        base: &BaseVersion,
         piece: ByteRange,
     ) -> Result<(), WriteError> {
         let bytes = match self.bytes_of(Some(base), piece).await {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::draft::pinned::Pinned;
+use crate::draft::base_version::BaseVersion;
 use crate::draft::state::upload::LeftUpload;
 use crate::spool::file::SpoolFile;
 use tidegate_origin::write::Headers;
@@ -23,7 +23,7 @@ pub(crate) struct ReplacedEdition {
     /// Its bytes in the spool.
     pub(crate) room: u64,
     pub(crate) upload: Option<LeftUpload>,
-    pub(crate) base: Option<Pinned>,
+    pub(crate) base: Option<BaseVersion>,
     /// The edition for readers, if it was closed.
     pub(crate) closed: Option<Arc<ClosedEdition>>,
 }
@@ -37,5 +37,5 @@ pub(crate) struct ClosedEdition {
     pub(crate) draft: Draft,
     pub(crate) headers: Headers,
     pub(crate) file: Arc<SpoolFile>,
-    pub(crate) base: Option<Pinned>,
+    pub(crate) base: Option<BaseVersion>,
 }

@@ -34,7 +34,7 @@ use crate::WriteError;
 pub(crate) struct Phase {
     content: Content,
     promise: Promise,
-    since_close: SinceClose,
+    since_close: WritesSinceClose,
     queue: QueueState,
     attempt: Attempt,
 }
@@ -70,7 +70,7 @@ enum Promise {
 
 /// The writes since the last close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum SinceClose {
+enum WritesSinceClose {
     #[default]
     Unchanged,
     /// A writer may be half way through.
@@ -205,12 +205,12 @@ impl Phase {
 
     /// Returns whether it was changed since the last close.
     pub(crate) fn is_unclosed(&self) -> bool {
-        self.since_close != SinceClose::Unchanged
+        self.since_close != WritesSinceClose::Unchanged
     }
 
     /// Returns whether the closed version was truncated to nothing since.
     pub(crate) fn is_replaced(&self) -> bool {
-        self.since_close == SinceClose::Replaced
+        self.since_close == WritesSinceClose::Replaced
     }
 
     pub(crate) fn is_queued(&self) -> bool {
@@ -288,7 +288,7 @@ impl Promise {
     }
 }
 
-impl SinceClose {
+impl WritesSinceClose {
     fn after(self, step: &Step) -> Self {
         match (step, self) {
             (Step::BeginChange | Step::Change, Self::Unchanged) => Self::Changed,

@@ -8,8 +8,8 @@ use futures_util::StreamExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use crate::WriteError;
+use crate::draft::base_version::BaseVersion;
 use crate::draft::edition::ClosedEdition;
-use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use tidegate_cache::Record;
 use tidegate_engine::{Error, Object};
@@ -110,7 +110,7 @@ impl SharedDraft {
 
     pub(crate) async fn bytes_of(
         &self,
-        base: Option<&Pinned>,
+        base: Option<&BaseVersion>,
         range: ByteRange,
     ) -> Result<Bytes, WriteError> {
         let base = base.ok_or(WriteError::Lost)?;
@@ -146,7 +146,7 @@ impl SharedDraft {
     }
 
     /// Opens the base at exactly its version.
-    pub(crate) async fn object(&self, base: &Pinned) -> Object {
+    pub(crate) async fn object(&self, base: &BaseVersion) -> Object {
         let engine = &self.inner.engine;
         let id = self.source.object(&base.key);
         let generation = self.inner.core.meta.generation(&id).await;

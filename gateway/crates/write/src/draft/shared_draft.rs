@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, RwLock, watch};
 
+use crate::draft::base_version::BaseVersion;
 use crate::draft::phase::Step;
-use crate::draft::pinned::Pinned;
 use crate::draft::state::DraftState;
 use crate::spool::FILES_BYTES;
 use crate::spool::file::SpoolFile;
@@ -199,7 +199,7 @@ impl SharedDraft {
 
     /// Begins the journal anew, on another base and without bytes in the spool. No record is
     /// appended before the result is dropped, because the state still describes the old base.
-    pub(crate) async fn restart(&self, base: &Pinned) -> Result<RestartedJournal, WriteError> {
+    pub(crate) async fn restart(&self, base: &BaseVersion) -> Result<RestartedJournal, WriteError> {
         let journal = self.journal.clone().lock_owned().await;
         let (file, begin, promised) = {
             let mut state = self.state();

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::draft::base_version::BaseVersion;
 use crate::draft::edition::ReplacedEdition;
 use crate::draft::phase::{Phase, Step};
-use crate::draft::pinned::Pinned;
 use crate::draft::state::change_times::ChangeTimes;
 use crate::draft::state::handles::OpenHandles;
 use crate::draft::state::journal_queue::JournalQueue;
@@ -15,7 +15,7 @@ use crate::draft::state::target::CommitTarget;
 use crate::draft::state::upload::UploadState;
 use crate::draft::uncertain::UncertainCommits;
 use crate::spool::file::SpoolFile;
-use crate::spool::replay::Replayed;
+use crate::spool::replay::ReplayedDraft;
 use crate::{Drafts, WriteError};
 use tidegate_engine::times::Times;
 use tidegate_origin::write::Headers;
@@ -43,7 +43,7 @@ pub(crate) mod upload;
 pub(crate) struct DraftState {
     target: CommitTarget,
     draft: Draft,
-    base: Option<Pinned>,
+    base: Option<BaseVersion>,
     upload: UploadState,
     /// Our objects that are, or may be, in the bucket.
     uncertain: UncertainCommits,
@@ -59,7 +59,7 @@ pub(crate) struct DraftState {
 
 impl DraftState {
     /// Returns a state that begins as `base`, or empty.
-    pub(crate) fn new(inner: &Drafts, target: CommitTarget, base: Option<Pinned>) -> Self {
+    pub(crate) fn new(inner: &Drafts, target: CommitTarget, base: Option<BaseVersion>) -> Self {
         let length = base.as_ref().map_or(0, |base| base.version.size);
         let draft = Draft::new(inner.settings.parts, length).with_kept_ends(inner.settings.kept);
         let begins_as = base.as_ref().map(|base| &*base.version);
@@ -85,7 +85,7 @@ impl DraftState {
         self,
         inner: &Drafts,
         file: Arc<SpoolFile>,
-        replayed: &Replayed,
+        replayed: &ReplayedDraft,
         begun: Option<(Upload, Headers)>,
         times: Times,
     ) -> Self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::draft::pinned::Pinned;
+use crate::draft::base_version::BaseVersion;
 use crate::draft::shared_draft::SharedDraft;
 use crate::{MAX_DRAFT_STREAMS, WriteError};
 use tidegate_origin::{CompletedPart, OriginError, Upload};
@@ -107,7 +107,7 @@ impl SharedDraft {
         let (base, whole) = {
             let state = self.state();
             let whole = state.base().map(|base| base.version.size);
-            (state.base().map(Pinned::source), whole)
+            (state.base().map(BaseVersion::source), whole)
         };
         let copied = pieces.into_iter().map(|piece| {
             let base = base.clone();

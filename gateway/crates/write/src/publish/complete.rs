@@ -14,7 +14,7 @@ use tidegate_engine::written::{RequestStart, WriteAnswer, WriteConfirmation};
 use tidegate_engine::{Core, Coverage};
 use tidegate_engine::{Error, ReadContext};
 use tidegate_origin::write::Headers;
-use tidegate_origin::{CompletedPart, Guard, OriginError, Upload, Written};
+use tidegate_origin::{CompletedPart, Guard, OriginError, Upload, WrittenVersion};
 use tidegate_plan::{ByteRange, ChangeKind, ETag, ObjectId, ObjectKey, Version};
 
 /// The size from which a cached copy of one part is worth the requests that a copy in parts takes. A smaller one is put,
@@ -99,7 +99,7 @@ impl SharedDraft {
     async fn verify(
         &self,
         id: &ObjectId,
-        written: Written,
+        written: WrittenVersion,
         size: u64,
         asked: RequestStart,
     ) -> Result<PublishedVersion, WriteError> {

@@ -35,7 +35,7 @@ const TEMPORARY_DELAY: Duration = Duration::from_secs(2);
 
 /// An object that is being written, for display.
 #[derive(Debug, Clone)]
-pub struct Pending {
+pub struct PendingWrite {
     /// The object.
     pub id: ObjectId,
     /// Its current length, in bytes.
@@ -59,7 +59,7 @@ pub struct Pending {
 impl Writers {
     /// Returns every object that is open for writing, or closed and not yet in the bucket.
     #[must_use]
-    pub fn pending(&self) -> Vec<Pending> {
+    pub fn pending(&self) -> Vec<PendingWrite> {
         let writings: Vec<_> = self.0.writings().values().cloned().collect();
         let mut pending: Vec<_> = writings.iter().map(|it| it.pending()).collect();
         pending.sort_by(|a, b| a.id.cmp(&b.id));
@@ -98,10 +98,10 @@ enum PublishDue {
 }
 
 impl SharedDraft {
-    fn pending(&self) -> Pending {
+    fn pending(&self) -> PendingWrite {
         let state = self.state();
         let stage = state.stage();
-        Pending {
+        PendingWrite {
             id: state.id().clone(),
             size: state.draft().size(),
             spooled: state.draft().local().bytes(),

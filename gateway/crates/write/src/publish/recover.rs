@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Writers;
-use crate::draft::pinned::Pinned;
+use crate::draft::base_version::BaseVersion;
 use crate::draft::records::headers_of;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
@@ -11,7 +11,7 @@ use crate::draft::state::target::CommitTarget;
 use crate::publish::queue::remove;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::{Base, GuardWord};
-use crate::spool::replay::Replayed;
+use crate::spool::replay::ReplayedDraft;
 use crate::spool::{FILES_BYTES, SpoolError};
 use tidegate_engine::ReadContext;
 use tidegate_engine::times::Times;
@@ -55,7 +55,7 @@ impl Writers {
         &self,
         source: &Arc<ReadContext>,
         file: Arc<SpoolFile>,
-        replayed: Replayed,
+        replayed: ReplayedDraft,
     ) -> Option<Arc<SharedDraft>> {
         let state = self.state(source, file, &replayed)?;
         let id = state.id().clone();
@@ -76,7 +76,7 @@ impl Writers {
         &self,
         source: &ReadContext,
         file: Arc<SpoolFile>,
-        replayed: &Replayed,
+        replayed: &ReplayedDraft,
     ) -> Option<DraftState> {
         let begin = &replayed.begin;
         let id = source.object(&ObjectKey::new(&begin.key).ok()?);
@@ -119,8 +119,8 @@ fn source_of(origin: OriginId, sources: &[Arc<ReadContext>]) -> Option<&Arc<Read
     same.or_else(|| sources.iter().find(unnamed))
 }
 
-fn pinned(base: &Base, headers: &Headers) -> Option<Pinned> {
-    Some(Pinned {
+fn pinned(base: &Base, headers: &Headers) -> Option<BaseVersion> {
+    Some(BaseVersion {
         key: ObjectKey::new(&base.key).ok()?,
         version: Arc::new(Version {
             etag: ETag::parse(&base.etag)?,

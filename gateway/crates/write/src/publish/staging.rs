@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::WriteError;
+use crate::draft::base_version::BaseVersion;
 use crate::draft::phase::Step;
-use crate::draft::pinned::Pinned;
 use crate::draft::shared_draft::SharedDraft;
 use crate::publish::staging_key::is_staging_key;
 use crate::task::catch_panic;
@@ -34,7 +34,7 @@ impl SharedDraft {
         upload: &Upload,
         version: Version,
     ) -> Result<(), WriteError> {
-        let base = Pinned {
+        let base = BaseVersion {
             key: upload.key.clone(),
             version: Arc::new(version),
         };
@@ -84,8 +84,8 @@ impl SharedDraft {
     }
 
     /// Deletes a base under a staging key, in the background.
-    pub(crate) fn delete_staged_base(&self, base: Option<Pinned>) {
-        if let Some(Pinned { key, version }) = base {
+    pub(crate) fn delete_staged_base(&self, base: Option<BaseVersion>) {
+        if let Some(BaseVersion { key, version }) = base {
             self.delete_staging_key(key, version.version_id.clone());
         }
     }

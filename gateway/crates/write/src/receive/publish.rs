@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Receiving;
+use super::ObjectReceiver;
 use crate::WriteError;
 use crate::abort::abort;
 use crate::change::change_mark::change_key;
@@ -10,10 +10,10 @@ use crate::draft::uncertain::is_stored_as;
 use crate::publish::complete::confirmed;
 use crate::publish::published_version::{PublishedVersion, SentBytes};
 use tidegate_engine::written::{self, Chunks, RequestStart, WriteAnswer, WriteConfirmation};
-use tidegate_origin::{Guard, OriginError, Payload, Written};
+use tidegate_origin::{Guard, OriginError, Payload, WrittenVersion};
 use tidegate_plan::{ChangeKind, ETag, Version};
 
-impl Receiving {
+impl ObjectReceiver {
     /// Publishes the object.
     pub(super) async fn publish(&mut self) -> Result<PublishedVersion, WriteError> {
         let guard = Guard::from(self.incoming.wanted.clone());
@@ -65,7 +65,7 @@ impl Receiving {
     }
 
     /// Returns the new version, as the answer describes it.
-    fn made(&self, written: Written) -> Version {
+    fn made(&self, written: WrittenVersion) -> Version {
         Version {
             etag: written.etag,
             size: self.size,
@@ -114,7 +114,7 @@ impl Receiving {
     }
 }
 
-impl Drop for Receiving {
+impl Drop for ObjectReceiver {
     /// Aborts the upload if the object has not appeared.
     fn drop(&mut self) {
         let Some(upload) = self.upload.take() else {

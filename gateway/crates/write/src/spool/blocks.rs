@@ -18,7 +18,7 @@ use tidegate_telemetry::locks::Recover as _;
 pub(super) const BLOCK_BYTES: u64 = 1 << 20;
 
 /// Memory reserved from both budgets, released on drop.
-pub(super) type Charged = [Charge; 2];
+pub(super) type MemoryCharge = [Charge; 2];
 
 /// Spare buffers kept for reuse: parts are sent in bursts.
 const MAX_SPARE_BLOCKS: usize = 64;
@@ -63,7 +63,7 @@ impl Memory {
     }
 
     /// Reserves memory, at once or not at all. A caller without memory writes another way.
-    pub(super) fn take(&self, bytes: u64) -> Option<Charged> {
+    pub(super) fn take(&self, bytes: u64) -> Option<MemoryCharge> {
         Some([self.share.ahead(bytes)?, self.budget.ahead(bytes)?])
     }
 }
@@ -76,13 +76,13 @@ pub(super) struct Blocks(Mutex<BTreeMap<u64, Block>>);
 struct Block {
     length: u64,
     sums: Sums,
-    bytes: Option<(Bytes, Charged)>,
-    disk: OnDisk,
+    bytes: Option<(Bytes, MemoryCharge)>,
+    disk: BlockState,
 }
 
 /// The state of a block on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OnDisk {
+enum BlockState {
     Has,
     Will,
     /// Will, and the memory is released then.
@@ -95,16 +95,22 @@ impl Blocks {
     }
 
     /// Records a block that was just written, in place of earlier ones.
-    pub(super) fn note(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>) {
-        self.put(at, sums, bytes, OnDisk::Has);
+    pub(super) fn note(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, MemoryCharge)>) {
+        self.put(at, sums, bytes, BlockState::Has);
     }
 
     /// Records a block that will be written. Its bytes stay until [`Self::written`].
-    pub(super) fn note_behind(&self, at: ByteRange, sums: Sums, bytes: (Bytes, Charged)) {
-        self.put(at, sums, Some(bytes), OnDisk::Will);
+    pub(super) fn note_behind(&self, at: ByteRange, sums: Sums, bytes: (Bytes, MemoryCharge)) {
+        self.put(at, sums, Some(bytes), BlockState::Will);
     }
 
-    fn put(&self, at: ByteRange, sums: Sums, bytes: Option<(Bytes, Charged)>, disk: OnDisk) {
+    fn put(
+        &self,
+        at: ByteRange,
+        sums: Sums,
+        bytes: Option<(Bytes, MemoryCharge)>,
+        disk: BlockState,
+    ) {
         self.forget(at);
         let block = Block {
             length: at.len(),
@@ -128,10 +134,10 @@ impl Blocks {
     /// Records that the disk has the block that begins at `start`.
     pub(super) fn written(&self, start: u64) {
         if let Some(block) = self.lock().get_mut(&start) {
-            if block.disk == OnDisk::WillAlone {
+            if block.disk == BlockState::WillAlone {
                 block.bytes = None;
             }
-            block.disk = OnDisk::Has;
+            block.disk = BlockState::Has;
         }
     }
 
@@ -174,8 +180,8 @@ impl Blocks {
         let first = first_of(&blocks, range);
         for (_, block) in blocks.range_mut(first..range.end.max(first)) {
             match block.disk {
-                OnDisk::Has => block.bytes = None,
-                OnDisk::Will | OnDisk::WillAlone => block.disk = OnDisk::WillAlone,
+                BlockState::Has => block.bytes = None,
+                BlockState::Will | BlockState::WillAlone => block.disk = BlockState::WillAlone,
             }
         }
     }
@@ -191,7 +197,7 @@ impl Blocks {
         let first = first_of(&blocks, range);
         let goes = |start: &u64, block: &mut Block| {
             let lies_in = *start >= range.start && *start + block.length <= range.end;
-            lies_in || block.disk == OnDisk::Has
+            lies_in || block.disk == BlockState::Has
         };
         let gone = blocks.extract_if(first..range.end.max(first), goes);
         gone.for_each(drop);

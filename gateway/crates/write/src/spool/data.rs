@@ -21,22 +21,22 @@ use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use bytes::{Buf as _, Bytes};
 use tokio::runtime::Handle;
 
-use super::behind::Behind;
-use super::blocks::{BLOCK_BYTES, Blocks, Charged, Memory};
+use super::blocks::{BLOCK_BYTES, Blocks, Memory, MemoryCharge};
 use super::journal;
 use super::slots::check_name;
 use super::tail::Tail;
+use super::write_behind::WriteBehindQueue;
 use tidegate_cache::direct::{self, PAGE_SIZE};
 use tidegate_cache::private_files::{self, file_options};
 use tidegate_origin::Sums;
 use tidegate_plan::{ByteRange, Extents};
 use tidegate_telemetry::locks::Recover as _;
 
-mod cached;
 mod flush;
+mod page_cache;
 mod read;
 
-use cached::Cached;
+use page_cache::PageCacheRanges;
 
 /// Bytes read at once. While several parts are sent, memory holds twice this for each of them.
 pub(crate) const FRAME_BYTES: u64 = BLOCK_BYTES;
@@ -55,11 +55,11 @@ pub(super) struct Data {
     /// The lock for writes to the file, except those of `behind`.
     end: Mutex<DataEnd>,
     /// Grows only while `end` is held.
-    behind: Behind,
+    behind: WriteBehindQueue,
     blocks: Blocks,
     memory: Memory,
     /// Ranges that the file cache has, and the disk may not.
-    cached: Mutex<Cached>,
+    cached: Mutex<PageCacheRanges>,
     /// Held while the file is synced, and never taken by a thread that has `end`.
     sync_turn: Mutex<()>,
 }
@@ -89,7 +89,7 @@ enum WriteMode {
 
 /// The place where bytes were made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SyncedTo {
+pub(super) enum SyncLocation {
     /// The journal, which is durable with them.
     InJournal,
     /// The file; or there were none.
@@ -130,7 +130,7 @@ impl Data {
             file: OnceLock::new(),
             direct: OnceLock::new(),
             end: Mutex::default(),
-            behind: Behind::default(),
+            behind: WriteBehindQueue::default(),
             blocks: Blocks::default(),
             memory,
             cached: Mutex::default(),
@@ -226,7 +226,7 @@ impl Data {
     }
 
     /// Returns a block made of exactly these bytes, its checksums, and memory to keep it.
-    fn whole(&self, offset: u64, bytes: &Bytes) -> Option<(Bytes, Sums, Charged)> {
+    fn whole(&self, offset: u64, bytes: &Bytes) -> Option<(Bytes, Sums, MemoryCharge)> {
         let is_whole = is_block(offset, bytes) && bytes.len() == Tail::room(offset);
         let can_wait = is_whole && self.behind.has_room();
         let charged = can_wait.then(|| self.memory.take(BLOCK_BYTES)).flatten()?;
@@ -238,7 +238,7 @@ impl Data {
         end: &mut DataEnd,
         offset: u64,
         bytes: &[u8],
-        whole: Option<(Bytes, Sums, Charged)>,
+        whole: Option<(Bytes, Sums, MemoryCharge)>,
     ) -> bool {
         let is_cached = end.way == WriteMode::ThroughCache;
         let needs_file = is_cached || end.kept.is_some() || self.behind.has_failed();

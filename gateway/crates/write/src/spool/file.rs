@@ -14,10 +14,10 @@ use tokio::task::spawn_blocking;
 
 use super::DATA_EXTENSION;
 use super::blocks::Memory;
-use super::data::{Data, FRAME_BYTES, JournaledBytes, SyncedTo};
+use super::data::{Data, FRAME_BYTES, JournaledBytes, SyncLocation};
 use super::journal::{Begin, Record};
 use super::log::Log;
-use super::replay::Replayed;
+use super::replay::ReplayedDraft;
 use super::slots::{Slots, remove_file};
 use tidegate_origin::{Body, OriginError, Sums};
 use tidegate_plan::{ByteRange, ObjectId, ObjectKey, OriginId};
@@ -103,7 +103,7 @@ impl SpoolFile {
         slots: Arc<Slots>,
         journal: &Path,
         (id, sound, turn): (u64, u64, u64),
-        replayed: &mut Replayed,
+        replayed: &mut ReplayedDraft,
         memory: Memory,
     ) -> io::Result<Self> {
         let log = Log::new(slots.clone(), id, replayed.begin.clone());
@@ -284,10 +284,10 @@ impl SpoolFile {
                 id,
             })
         })?;
-        if synced != SyncedTo::InJournal {
+        if synced != SyncLocation::InJournal {
             self.data.check_name()?;
             self.make_name_durable(&mut journal)?;
-            let has_moved = synced == SyncedTo::Moved || journal.has_stale_bytes;
+            let has_moved = synced == SyncLocation::Moved || journal.has_stale_bytes;
             let moved = has_moved.then_some(Record::Moved);
             let last = Vec::from_iter(moved.into_iter().chain([Record::Synced]));
             journal.log.note(&last)?;
@@ -417,6 +417,6 @@ fn frame(at: u64, end: u64) -> ByteRange {
 }
 
 #[cfg(test)]
-pub(crate) mod journaled;
+pub(crate) mod journal_records;
 #[cfg(test)]
 mod tests;

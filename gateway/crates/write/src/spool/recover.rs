@@ -11,14 +11,14 @@ use std::time::Instant;
 use super::file::{SpoolFile, path_of};
 use super::journal::{self, Begin, JournalContents, OtherData, Record};
 use super::reading::SpoolReading;
-use super::replay::{self, Replayed};
+use super::replay::{self, ReplayedDraft};
 use super::{DATA_EXTENSION, JOURNAL_EXTENSION, Spool, is, slots};
 use tidegate_cache::private_files;
 use tidegate_plan::Timestamp;
 use tidegate_telemetry::progress::ProgressLines;
 
 /// A draft that was found.
-type FoundDraft = (Arc<SpoolFile>, Replayed);
+type FoundDraft = (Arc<SpoolFile>, ReplayedDraft);
 
 /// The journals of a directory.
 #[derive(Default)]

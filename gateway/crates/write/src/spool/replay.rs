@@ -9,7 +9,7 @@ use tidegate_plan::{ByteRange, ETag, PartSizes};
 
 /// A draft as its journal describes it.
 #[derive(Debug)]
-pub(crate) struct Replayed {
+pub(crate) struct ReplayedDraft {
     /// Its beginning, with the current headers.
     pub(crate) begin: Begin,
     /// The ranges of its bytes and their places.
@@ -49,7 +49,7 @@ pub(crate) struct BegunUpload {
 pub(super) struct Contradiction;
 
 /// Applies the records of a journal.
-pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
+pub(super) fn replay(records: &[Record]) -> Result<ReplayedDraft, Contradiction> {
     let anew = |record: &Record| matches!(record, Record::Anew { .. });
     let records = &records[records.iter().rposition(anew).unwrap_or(0)..];
     let (begin, promised) = match records.first() {
@@ -60,7 +60,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
         _ => return Err(Contradiction),
     };
     let base = begin.base.as_ref().map_or(0, |base: &Base| base.size);
-    let mut replayed = Replayed {
+    let mut replayed = ReplayedDraft {
         begin: (**begin).clone(),
         draft: Draft::new(PartSizes::new(begin.first_part), base),
         sums: BTreeMap::new(),
@@ -72,7 +72,7 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
         promised: promised || records.contains(&Record::Synced),
         closed: false,
     };
-    let mut unsynced = Unsynced::since(base);
+    let mut unsynced = UnsyncedLength::since(base);
     for (record, durable) in records.iter().zip(durable(records)).skip(1) {
         let played = match record {
             Record::Cut { size } if !durable => {
@@ -84,8 +84,8 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
         played.ok_or(Contradiction)?;
         match record {
             Record::Wrote { extents, .. } if !durable => unsynced.note_written(extents),
-            Record::Reopened => unsynced = Unsynced::since(replayed.draft.size()),
-            _ if durable => unsynced = Unsynced::since(replayed.draft.size()),
+            Record::Reopened => unsynced = UnsyncedLength::since(replayed.draft.size()),
+            _ if durable => unsynced = UnsyncedLength::since(replayed.draft.size()),
             _ => {}
         }
     }
@@ -94,14 +94,14 @@ pub(super) fn replay(records: &[Record]) -> Result<Replayed, Contradiction> {
 }
 
 /// The changes of the length since the last sync of a process that ended.
-struct Unsynced {
+struct UnsyncedLength {
     /// The length that is durable.
     synced: u64,
     /// The end of the bytes that were written since. They are not in the draft.
     written: u64,
 }
 
-impl Unsynced {
+impl UnsyncedLength {
     fn since(synced: u64) -> Self {
         Self { synced, written: 0 }
     }
@@ -140,10 +140,10 @@ fn durable(records: &[Record]) -> Vec<bool> {
     durable
 }
 
-impl Replayed {
+impl ReplayedDraft {
     /// Applies one record. Writes and evictions count once they were synced, because only synced
     /// bytes of a draft were promised. Sent parts and aborts always count, because they have happened elsewhere. Of a
-    /// truncation that was not synced counts what it cut off ([`Unsynced`]).
+    /// truncation that was not synced counts what it cut off ([`UnsyncedLength`]).
     fn play(&mut self, record: &Record, durable: bool) -> Option<()> {
         match record {
             Record::Begin(_) | Record::Anew { .. } => return None,

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::blocks::{BLOCK_BYTES, Charged, Memory};
+use super::blocks::{BLOCK_BYTES, Memory, MemoryCharge};
 use tidegate_cache::direct::{PAGE_SIZE, PageBuffer};
 use tidegate_plan::ByteRange;
 
@@ -18,7 +18,7 @@ pub(super) struct Tail {
     at: u64,
     /// A small buffer while that is enough, then one for a block.
     bytes: PageBuffer,
-    charged: Option<Charged>,
+    charged: Option<MemoryCharge>,
 }
 
 impl Tail {

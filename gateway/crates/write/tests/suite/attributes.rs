@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use tidegate_engine::names::NameKind;
-use tidegate_engine::{Error, Object, Open};
+use tidegate_engine::{Error, Object, OpenOptions};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::attributes::{Attributes, UnixTime};
 use tidegate_plan::{ByteRange, Timestamp};
@@ -57,9 +57,9 @@ async fn stored(desk: &Desk) -> (Option<u32>, Option<UnixTime>) {
 async fn opened(desk: &Desk, bytes: &Bytes) -> Object {
     desk.write(KEY, bytes).await;
     desk.world.purge(KEY).await;
-    let bare = Open {
+    let bare = OpenOptions {
         bare: true,
-        ..Open::default()
+        ..OpenOptions::default()
     };
     desk.world.open(KEY, bare).await.expect("opened")
 }

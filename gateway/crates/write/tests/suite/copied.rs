@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use tidegate_engine::{Object, Open};
+use tidegate_engine::{Object, OpenOptions};
 use tidegate_plan::ByteRange;
 use tidegate_write::{Commit, OpenMode, WriteError, Writer};
 
@@ -18,7 +18,7 @@ const TO: &str = "folder/to";
 async fn opened(desk: &Desk, key: &str) -> Object {
     let engine = &desk.world.engine;
     let opened = engine
-        .open(source(desk), &valid(key), Open::default())
+        .open(source(desk), &valid(key), OpenOptions::default())
         .await;
     opened.expect("it is there")
 }

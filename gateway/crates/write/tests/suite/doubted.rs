@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_core::future::BoxFuture;
 use tidegate_engine::names::NameKind;
-use tidegate_engine::{Error, InvalidationSubscriber, Open, Scope};
+use tidegate_engine::{Error, InvalidationSubscriber, OpenOptions, Scope};
 use tidegate_plan::OriginId;
 use tidegate_plan::attributes::Attributes;
 use tidegate_write::receive::WriteCondition;
@@ -59,7 +59,7 @@ async fn size(desk: &Desk, key: &str) -> Option<u64> {
 async fn sees(desk: &Desk, key: &str, expected: Option<&str>) {
     let length = expected.map(|bytes| bytes.len() as u64);
     assert_eq!(size(desk, key).await, length, "{key}");
-    let opened = desk.world.open(key, Open::default()).await;
+    let opened = desk.world.open(key, OpenOptions::default()).await;
     match expected {
         Some(bytes) => {
             let read = whole(&opened.expect("there")).await;
@@ -206,7 +206,11 @@ async fn a_copy_of_a_replaced_object_shows_their_version() {
     let told = Told::of(&desk);
     desk.bucket().put(KEY, "before");
     sees(&desk, KEY, Some("before")).await;
-    let object = desk.world.open(KEY, Open::default()).await.expect("there");
+    let object = desk
+        .world
+        .open(KEY, OpenOptions::default())
+        .await
+        .expect("there");
     let writer = desk.create(OTHER).await;
     let range = tidegate_plan::ByteRange::new(0, 6);
     assert_eq!(writer.copy_published(&object, range).await, Ok(true));

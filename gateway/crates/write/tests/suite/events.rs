@@ -11,14 +11,14 @@ use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ChangeKind, ETag, KeyChange, OriginId, Sequencer};
 use tidegate_write::WritePath;
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 use tokio::task::JoinHandle;
 
 use crate::support::engine::{KEY, World, same, sample, secs, settle, valid};
 use crate::support::spool::{Desk, Terms};
 
 async fn put(world: &World, bytes: &Bytes) -> ETag {
-    let body = stream::iter([Ok::<_, ClientLeft>(bytes.clone())]);
+    let body = stream::iter([Ok::<_, ClientDisconnect>(bytes.clone())]);
     let incoming = IncomingObject {
         headers: vec![(
             http::header::CONTENT_TYPE,

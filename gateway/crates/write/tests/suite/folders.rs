@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate_engine::names::{Answer, NameKind};
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, OpenOptions};
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::{Profile, RangeSpec};

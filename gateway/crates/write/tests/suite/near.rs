@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 use futures_util::stream;
-use tidegate_engine::Open;
+use tidegate_engine::OpenOptions;
 use tidegate_engine::names::NameKind;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ETag, RangeSpec, Timestamp};
 use tidegate_write::WriteError;
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode, WritePath};
 
 use crate::support::engine::{CHUNK, KEY, World, pass, same, sample, secs, valid};
@@ -67,7 +67,7 @@ async fn receive(
     wanted: WriteCondition,
 ) -> Result<ETag, WriteError> {
     let pieces: Vec<_> = bytes.chunks(70_000).map(Bytes::copy_from_slice).collect();
-    let body = stream::iter(pieces.into_iter().map(Ok::<_, ClientLeft>));
+    let body = stream::iter(pieces.into_iter().map(Ok::<_, ClientDisconnect>));
     let incoming = IncomingObject {
         headers: vec![(
             http::header::CONTENT_TYPE,
@@ -113,7 +113,10 @@ async fn a_put_over_http_is_read_without_the_bucket() {
         receive(&world, KEY, &bytes, WriteCondition::Anything)
             .await
             .expect("written");
-        let object = world.open(KEY, Open::default()).await.expect("known");
+        let object = world
+            .open(KEY, OpenOptions::default())
+            .await
+            .expect("known");
         let kind = object.version().header(&http::header::CONTENT_TYPE);
         assert_eq!(kind, Some("text/x-test"));
         let before = asked(&world);
@@ -140,7 +143,7 @@ async fn a_confirmation_learns_the_time_with_one_request() {
     let bytes = sample(1, 3 * CHUNK);
     desk.write(KEY, &bytes).await;
     let version = || async {
-        let object = desk.world.open(KEY, Open::default()).await;
+        let object = desk.world.open(KEY, OpenOptions::default()).await;
         object.expect("known").version().clone()
     };
     assert_eq!(

@@ -16,7 +16,7 @@ use tidegate_plan::digest::Digests;
 use tidegate_plan::{ByteRange, RangeSpec};
 use tidegate_write::OpenMode;
 use tidegate_write::Writer;
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 use tokio::time::Instant;
 
 use crate::support::draw::Draw;
@@ -169,7 +169,7 @@ impl Model {
     async fn receive(&mut self, key: &'static str) {
         let bytes = self.bytes(6 * self.terms.part);
         let pieces: Vec<_> = bytes.chunks(3000).map(Bytes::copy_from_slice).collect();
-        let body = stream::iter(pieces.into_iter().map(Ok::<_, ClientLeft>));
+        let body = stream::iter(pieces.into_iter().map(Ok::<_, ClientDisconnect>));
         let incoming = IncomingObject {
             headers: Vec::new(),
             wanted: WriteCondition::Anything,

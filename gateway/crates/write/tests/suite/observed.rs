@@ -9,7 +9,7 @@ use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_plan::{ChangeKind, ObjectKey, OriginId};
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 use tidegate_write::{OpenMode, WriteError};
 
 use crate::support::engine::{sample, valid};
@@ -54,7 +54,7 @@ async fn receive(
         length: Some(bytes.len() as u64),
         digests: Digests::default(),
     };
-    let body = stream::iter([Ok::<_, ClientLeft>(bytes)]);
+    let body = stream::iter([Ok::<_, ClientDisconnect>(bytes)]);
     let path = desk.writers.write_path();
     let key = valid(key);
     let received = path.receive(source(desk), &key, incoming, body);

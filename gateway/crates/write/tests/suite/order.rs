@@ -10,7 +10,7 @@ use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
 use tidegate_write::WriteError;
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode};
 
 use crate::support::engine::{self, same, sample, valid};
@@ -38,7 +38,7 @@ async fn received(desk: &Desk, bytes: &Bytes) -> Result<(), WriteError> {
         length: Some(bytes.len() as u64),
         digests: Digests::default(),
     };
-    let body = stream::iter([Ok::<_, ClientLeft>(bytes.clone())]);
+    let body = stream::iter([Ok::<_, ClientDisconnect>(bytes.clone())]);
     let (write_path, key) = (desk.writers.write_path(), valid(KEY));
     let received = write_path.receive(source(desk), &key, incoming, body);
     received.await.map(drop)
@@ -250,7 +250,7 @@ async fn a_small_file_waits_for_no_client_that_sends() {
         };
         let (write_path, source) = (desk.writers.write_path().clone(), source(&desk).clone());
         clients.push(tokio::spawn(async move {
-            let body = stream::pending::<Result<Bytes, ClientLeft>>();
+            let body = stream::pending::<Result<Bytes, ClientDisconnect>>();
             write_path
                 .receive(&source, &valid(KEY), incoming, body)
                 .await

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tidegate_origin::FakeOrigin;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::digest::Digests;
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode, Stage, WriteError, Writer};
 
 use crate::support::engine::{Setup, secs, valid};
@@ -94,7 +94,7 @@ async fn carry_out(desk: &Desk, disk: &Disk, newer: Newer) -> Result<(), WriteEr
                 length: None,
                 digests: Digests::default(),
             };
-            let body = stream::iter([Ok::<_, ClientLeft>(Bytes::from("newer"))]);
+            let body = stream::iter([Ok::<_, ClientDisconnect>(Bytes::from("newer"))]);
             let received = path.receive(source, &key, incoming, body);
             received.await.map(drop)
         }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use tidegate_cache::{Entry, MetaStore as _};
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, OpenOptions};
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{FakeOrigin, OriginError};
 use tidegate_plan::ETag;
 use tidegate_plan::digest::Digests;
 use tidegate_write::WriteError;
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 use tidegate_write::{Commit, OpenMode};
 
 use crate::support::engine::{MIB, Setup, pass, same, sample, secs, settle, valid};
@@ -41,7 +41,7 @@ fn received(
         source(desk).clone(),
         valid(key),
     );
-    let body = stream::iter([Ok::<_, ClientLeft>(bytes.clone())]);
+    let body = stream::iter([Ok::<_, ClientDisconnect>(bytes.clone())]);
     async move { write_path.receive(&source, &key, incoming, body).await }
 }
 
@@ -232,7 +232,11 @@ async fn a_doubt_brings_no_old_version_back_over_a_committed_one() {
         Some(Entry::Present(record)) => assert_eq!(record.version.etag, tag),
         Some(entry) => panic!("{entry:?}"),
     }
-    let opened = desk.world.open(KEY, Open::default()).await.expect("there");
+    let opened = desk
+        .world
+        .open(KEY, OpenOptions::default())
+        .await
+        .expect("there");
     assert_eq!(opened.version().etag, tag);
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate_engine::names::{Facts, NameKind};
-use tidegate_engine::{Clock, Open};
+use tidegate_engine::{Clock, OpenOptions};
 use tidegate_plan::Timestamp;
 use tidegate_write::OpenMode;
 use tidegate_write::Writer;
@@ -180,7 +180,7 @@ impl Model {
                 self.hold(key, "GET", &object.facts());
             }
             3 => {
-                let object = self.desk.world.open(key, Open::default()).await;
+                let object = self.desk.world.open(key, OpenOptions::default()).await;
                 self.hold(key, "HEAD", &object.expect("opened").facts());
             }
             4 => {

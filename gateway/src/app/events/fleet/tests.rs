@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_cache::Stores;
-use tidegate_engine::{Assists, Budget, EncodingTimes, Open, Parts, ReadContext};
+use tidegate_engine::{Assists, Budget, EncodingTimes, OpenOptions, Parts, ReadContext};
 use tidegate_origin::{FakeOrigin, Origin};
 use tidegate_plan::{ETag, Geometry, Profile, RangeSpec, Sequencer};
 
@@ -94,9 +94,9 @@ impl Member {
     }
 
     async fn open(&self, key: &ObjectKey) {
-        let first = Open {
+        let first = OpenOptions {
             first: Some(RangeSpec::From(0)),
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let opened = self.link.engine.open(&self.source, key, first).await;
         opened.expect("it is there");
@@ -200,7 +200,7 @@ fn each_bucket_of_a_name_has_its_hooks_called_once() {
     ];
     let named = origins
         .map(|(name, bucket, identity)| (name.to_owned(), bucket.identity_for(identity), bucket));
-    let named = Named::from([("media".to_owned(), named.to_vec())]);
+    let named = NamedOrigins::from([("media".to_owned(), named.to_vec())]);
     let buckets = FleetBuckets(ArcSwap::from_pointee(named));
     let asked = buckets.one_each("media");
     let names: Vec<_> = asked.iter().map(|(name, _)| name.as_str()).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use crate::slow_disk::volume::Frozen;
+use crate::slow_disk::volume::FreezeGuard;
 use crate::slow_disk::{Limit, Rates, Volume};
 
 /// The rest of a disk that was cut short, in MiB.
@@ -69,13 +69,13 @@ impl Fault {
 
 /// A disk with a fault.
 #[derive(Debug)]
-pub(super) struct Struck {
+pub(super) struct FaultyDisk {
     fault: Fault,
     filler: Option<PathBuf>,
-    frozen: Option<Frozen>,
+    frozen: Option<FreezeGuard>,
 }
 
-impl Struck {
+impl FaultyDisk {
     /// Causes the fault on `volume`, whose directory `cache` is in use.
     pub(super) fn now(
         fault: Fault,

@@ -253,7 +253,7 @@ fn sign(parameters: &str, (names, lines): (&str, &str)) -> String {
         "{}{parameters}",
         query.replace("=host", &format!("={names}"))
     );
-    let read = Presigned::read(&format!("{query}&X-Amz-Signature=0"))
+    let read = PresignedUrl::read(&format!("{query}&X-Amz-Signature=0"))
         .expect("whole")
         .parameters
         .iter()

@@ -19,11 +19,11 @@ const PAGE: usize = 4096;
 #[derive(Debug)]
 pub(in crate::meta) struct Overlay<B> {
     file: B,
-    changed: Mutex<Changed>,
+    changed: Mutex<ChangedPages>,
 }
 
 #[derive(Debug)]
-struct Changed {
+struct ChangedPages {
     len: u64,
     /// Pages that differ from the file, by number.
     pages: HashMap<u64, Box<[u8]>>,
@@ -32,7 +32,7 @@ struct Changed {
 impl<B: StorageBackend> Overlay<B> {
     /// Puts an overlay on `file`. Blocks.
     pub(in crate::meta) fn new(file: B) -> io::Result<Self> {
-        let changed = Changed {
+        let changed = ChangedPages {
             len: file.len()?,
             pages: HashMap::new(),
         };
@@ -42,7 +42,7 @@ impl<B: StorageBackend> Overlay<B> {
         })
     }
 
-    fn changed(&self) -> MutexGuard<'_, Changed> {
+    fn changed(&self) -> MutexGuard<'_, ChangedPages> {
         self.changed.lock().recover()
     }
 

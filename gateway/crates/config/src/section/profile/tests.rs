@@ -48,8 +48,8 @@ fn unknown_names_and_cycles_are_told() {
         ("c", Some("wob"), None),
     ]);
     let names = ["a", "b", "a"].map(str::to_owned).to_vec();
-    assert_eq!(resolve(&all, "a"), Err(Unresolved::Cycle(names)));
-    let unknown = |name: &str| Err(Unresolved::Unknown(name.to_owned()));
+    assert_eq!(resolve(&all, "a"), Err(ProfileError::Cycle(names)));
+    let unknown = |name: &str| Err(ProfileError::Unknown(name.to_owned()));
     assert_eq!(resolve(&all, "c"), unknown("wob"));
     assert_eq!(resolve(&all, "d"), unknown("d"));
 }

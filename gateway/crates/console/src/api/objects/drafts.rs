@@ -2,12 +2,12 @@
 
 use super::Name;
 use crate::Console;
-use tidegate_admin::place::Below;
+use tidegate_admin::place::LocatedPrefix;
 use tidegate_engine::names::{Facts, NameKind};
-use tidegate_write::Pending;
+use tidegate_write::PendingWrite;
 
 /// Returns the drafts of the objects in a folder, each with its name there.
-pub(super) fn of_folder(console: &Console, below: &Below) -> Vec<(String, Pending)> {
+pub(super) fn of_folder(console: &Console, below: &LocatedPrefix) -> Vec<(String, PendingWrite)> {
     let writers = console.admin.writers.iter();
     let pending = writers.flat_map(|writers| writers.pending());
     let id = below.source.origin.id();
@@ -21,7 +21,7 @@ pub(super) fn of_folder(console: &Console, below: &Below) -> Vec<(String, Pendin
 }
 
 /// Returns the facts of a draft, as those of an object that was listed.
-fn facts(draft: &Pending) -> NameKind {
+fn facts(draft: &PendingWrite) -> NameKind {
     NameKind::File(Facts {
         size: draft.size,
         modified: Some(draft.modified),
@@ -34,7 +34,10 @@ fn facts(draft: &Pending) -> NameKind {
 
 /// Adds the drafts that the first page does not have, and returns their names. The bucket may have one on a later page,
 /// which leaves it out.
-pub(super) fn add(page: &mut Vec<(String, NameKind)>, drafts: &[(String, Pending)]) -> Vec<String> {
+pub(super) fn add(
+    page: &mut Vec<(String, NameKind)>,
+    drafts: &[(String, PendingWrite)],
+) -> Vec<String> {
     let is_on_page = |name: &str| {
         let mut listed = page.iter();
         listed.any(|(other, kind)| other == name && is_object(kind))
@@ -58,7 +61,7 @@ fn is_object(kind: &NameKind) -> bool {
 }
 
 /// Marks the names that have a draft.
-pub(super) fn mark(names: &mut [Name], drafts: &[(String, Pending)]) {
+pub(super) fn mark(names: &mut [Name], drafts: &[(String, PendingWrite)]) {
     for (name, draft) in drafts {
         let mut objects = names.iter_mut().filter(|one| !one.folder);
         if let Some(known) = objects.find(|one| one.name == *name) {

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::{PATH, View, address, prefix};
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::objects::{Folder, Name, PinState};
 use crate::page::{self, csrf_field, format};
 use tidegate_admin::place::Place;
@@ -112,7 +112,7 @@ fn place_fields(path: &str, host: &str, back: &str) -> Markup {
 /// A question before an order is carried out.
 pub(super) struct FolderQuestion<'a> {
     pub(super) console: &'a Console,
-    pub(super) admitted: &'a Admitted,
+    pub(super) admitted: &'a AdmissionKind,
     pub(super) place: &'a Place,
     /// The path of the folder that is shown again.
     pub(super) back: &'a str,

@@ -11,14 +11,14 @@ use serde::Deserialize;
 use super::address;
 use super::forms::FolderQuestion;
 use crate::Console;
-use crate::access::Admitted;
+use crate::access::AdmissionKind;
 use crate::api::links::{self, LinkOrder};
 use crate::page::{check_form, done, format, say};
 use crate::sampler::unix_time;
 use crate::sessions::Message;
-use crate::warms::WarmUnderWay;
+use crate::warms::WarmGuard;
 use tidegate_admin::pins::Pin;
-use tidegate_admin::place::{Below, Place};
+use tidegate_admin::place::{LocatedPrefix, Place};
 use tidegate_admin::{Purge, PurgeExtent};
 use tidegate_engine::warm::Warmer;
 use tidegate_engine::{PurgeKind, ReadContext};
@@ -49,7 +49,7 @@ pub(crate) struct OrderForm {
 /// Answers `POST /console/objects`.
 pub(crate) async fn act(
     State(console): State<Console>,
-    Extension(admitted): Extension<Admitted>,
+    Extension(admitted): Extension<AdmissionKind>,
     Form(form): Form<OrderForm>,
 ) -> Response {
     let own = match check_form(&admitted, &form.csrf) {
@@ -153,14 +153,14 @@ async fn purge(console: &Console, place: Place, kind: PurgeKind) -> Result<Strin
 }
 
 /// Returns the keys below a place.
-fn below(console: &Console, place: &Place) -> Result<Below, String> {
+fn below(console: &Console, place: &Place) -> Result<LocatedPrefix, String> {
     let below = console.admin.locate.below(place);
     below.map_err(|error| error.to_string())
 }
 
 /// Returns the prefix that a pin of a place has, and its limit if there is one.
 fn own_pin(console: &Console, place: &Place) -> Result<(String, Option<u64>), String> {
-    let Below { origin, prefix, .. } = below(console, place)?;
+    let LocatedPrefix { origin, prefix, .. } = below(console, place)?;
     let pins = console.admin.pins.list();
     let is_own = |pin: &&Pin| pin.prefix == prefix && pin.origin.as_ref() == Some(&origin);
     let limit = pins.iter().find(is_own).map(|pin| pin.limit);
@@ -238,7 +238,7 @@ async fn warm(console: &Console, place: Place) -> Result<String, String> {
 
 async fn warm_one(
     warmer: Arc<Warmer>,
-    under_way: Arc<WarmUnderWay>,
+    under_way: Arc<WarmGuard>,
     source: Arc<ReadContext>,
     key: ObjectKey,
 ) {

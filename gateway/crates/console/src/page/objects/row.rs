@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::View;
-use crate::api::objects::{Cached, Folder, Name};
+use crate::api::objects::{CacheState, Folder, Name};
 use crate::page::chart::chunks;
 use crate::page::format;
 use crate::page::preview::is_offered;
@@ -88,7 +88,7 @@ fn cached(name: &Name) -> Markup {
     }
 }
 
-fn words(cached: &Cached, size: u64) -> String {
+fn words(cached: &CacheState, size: u64) -> String {
     if size == 0 {
         return "it is empty".to_owned();
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Assists, Budget, EncodingTimes, Open, Parts, ReadContext};
+use crate::{Assists, Budget, EncodingTimes, OpenOptions, Parts, ReadContext};
 use prometheus_client::registry::Registry;
 use tidegate_origin::FakeOrigin;
 use tidegate_plan::{Geometry, Profile, Timestamp};
@@ -25,7 +25,7 @@ async fn names_are_forgotten_before_a_request_can_see_the_doubt() {
     let source = Arc::new(ReadContext::new(Arc::new(bucket), Profile::web()));
     let key = ObjectKey::new("key").expect("a key");
     for kind in [ChangeKind::Created, ChangeKind::Removed] {
-        let opened = engine.open(&source, &key, Open::default()).await;
+        let opened = engine.open(&source, &key, OpenOptions::default()).await;
         opened.expect("it is there");
         let (core, id) = (engine.core(), source.object(&key));
         let known = core.meta.peek(&id);

@@ -1,6 +1,6 @@
 //! Versions of one object that share their tag.
 
-use tidegate_engine::Open;
+use tidegate_engine::OpenOptions;
 use tidegate_origin::fake::Fault;
 use tidegate_origin::{Condition, FakeOrigin, Get, Guard, OriginWrite as _, Write};
 use tidegate_plan::{ByteRange, RangeSpec};
@@ -48,7 +48,7 @@ fn names_first(get: &Get) -> bool {
 #[tokio::test(start_paused = true)]
 async fn what_is_read_is_asked_for_under_the_version_that_is_confirmed() {
     let (world, bytes) = versioned(12 * MIB);
-    let old = world.open(KEY, Open::default()).await.expect("open");
+    let old = world.open(KEY, OpenOptions::default()).await.expect("open");
     take(&mut old.read_at(all(&old)), MIB).await;
     world.bucket.put(KEY, bytes.clone());
     pass(secs(700)).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use tidegate_engine::{Error, Open};
+use tidegate_engine::{Error, OpenOptions};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tidegate_plan::ByteRange;
@@ -42,7 +42,7 @@ async fn a_chunk_that_fails_fails_for_all_that_wait_and_is_asked_for_anew() {
     let world = World::plain();
     let bytes = sample(1, 4 * MIB);
     world.bucket.put(KEY, bytes.clone());
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     let down = OriginError::NoSuchBucket;
     world
         .bucket
@@ -66,7 +66,7 @@ async fn what_arrived_before_a_failure_is_right_and_the_failure_is_told() {
     let world = World::plain();
     let bytes = sample(1, MIB);
     world.bucket.put(KEY, bytes.clone());
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     // The fetch breaks at the same place however often it is resumed: after 100 KiB, then at once.
     world.bucket.fail_next([Fault::Reset(100 * KIB)]);
     world.bucket.set_faults([Fault::Reset(0)]);
@@ -114,7 +114,7 @@ async fn a_head_that_fails_is_told_and_the_chunk_not_kept() {
         (Fault::Panic, Error::Unavailable),
     ] {
         let (world, bytes) = slow(4 * MIB, 64 * KIB);
-        let object = world.open(KEY, Open::default()).await.expect("open");
+        let object = world.open(KEY, OpenOptions::default()).await.expect("open");
         let at = 5 * CHUNK + 100 * KIB;
         let range = ByteRange::new(at, at + 1000);
         let early = ByteRange::new(5 * CHUNK, 5 * CHUNK + 1000);
@@ -159,7 +159,7 @@ async fn opens_that_fail_tell_nothing_about_the_time_of_a_first_byte() {
 #[tokio::test(start_paused = true)]
 async fn a_head_whose_part_fails_behind_the_tail_is_told() {
     let (world, bytes) = slow(4 * MIB, 64 * KIB);
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     let at = 5 * CHUNK + 100 * KIB;
     let range = ByteRange::new(at, at + 2 * CHUNK);
     let early = ByteRange::new(5 * CHUNK, 5 * CHUNK + 1000);

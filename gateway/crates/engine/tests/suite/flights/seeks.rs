@@ -1,6 +1,6 @@
 //! Seeks into a chunk, and ranges in any order: each reader gets its bytes, and the chunk becomes whole.
 
-use tidegate_engine::Open;
+use tidegate_engine::OpenOptions;
 use tidegate_plan::{Profile, RangeSpec};
 
 use super::*;
@@ -10,7 +10,7 @@ async fn a_seek_into_a_chunk_begins_with_the_wanted_byte_and_completes_the_chunk
     let world = World::plain();
     let bytes = sample(1, 4 * MIB);
     world.bucket.put(KEY, bytes.clone());
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     // The reader has left when the turn of the head comes.
     let latency = Fault::Latency(Duration::from_millis(20));
     world.bucket.set_faults([latency]);
@@ -39,7 +39,7 @@ async fn a_seek_into_a_chunk_begins_with_the_wanted_byte_and_completes_the_chunk
 #[tokio::test(start_paused = true)]
 async fn readers_before_behind_and_at_the_base_of_a_seek_all_get_their_bytes() {
     let (world, bytes) = slow(4 * MIB, 64 * KIB);
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     let base = 5 * CHUNK + 100 * KIB;
     let reads = [0, 10, 99, 100, 101, 150, 255].map(|kib| {
         let at = 5 * CHUNK + kib * KIB;
@@ -76,7 +76,7 @@ async fn the_head_of_a_chunk_that_no_tier_keeps_comes_for_a_reader_alone() {
         let world = setup.build();
         let bytes = sample(1, 4 * MIB);
         world.bucket.put(KEY, bytes.clone());
-        let object = world.open(KEY, Open::default()).await.expect("open");
+        let object = world.open(KEY, OpenOptions::default()).await.expect("open");
         let read = async |range| {
             let read = collect(object.read_at(range)).await.expect("read");
             same(&read, &slice(&bytes, range));
@@ -114,7 +114,7 @@ async fn the_head_of_a_chunk_that_no_tier_keeps_comes_for_a_reader_alone() {
 #[tokio::test(start_paused = true)]
 async fn ranges_out_of_order_and_in_parallel_are_right() {
     let (world, bytes) = slow(9 * MIB + 77, 4 * MIB);
-    let object = world.open(KEY, Open::default()).await.expect("open");
+    let object = world.open(KEY, OpenOptions::default()).await.expect("open");
     let size = bytes.len() as u64;
     let mut seed = 12345_u64;
     let mut draw = move |below: u64| {

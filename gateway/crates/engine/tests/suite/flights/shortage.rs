@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidegate_cache::fake::Faults;
 use tidegate_engine::warm::Warmer;
-use tidegate_engine::{Error, Object, Open};
+use tidegate_engine::{Error, Object, OpenOptions};
 use tidegate_origin::fake::Fault;
 use tidegate_plan::RangeSpec;
 
@@ -62,7 +62,7 @@ async fn without_slots_of_read_ahead(max_queue: usize) -> (World, Vec<Object>) {
     for key in ["one", "two", "three"] {
         world.bucket.put(key, sample(2, MIB));
         world.bucket.fail_next([Fault::Rate(8 * KIB)]);
-        let quiet = Open {
+        let quiet = OpenOptions {
             quiet: true,
             ..first(RangeSpec::From(0))
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidegate_engine::{Error, ForwardReason, Open};
+use tidegate_engine::{Error, ForwardReason, OpenOptions};
 use tidegate_origin::OriginError;
 use tidegate_origin::fake::Fault;
 use tracing::span::{Attributes, Id, Record};
@@ -177,7 +177,7 @@ async fn missing_objects_are_remembered_for_a_while() {
     world.bucket.put(KEY, sample(1, 100));
     pass(Duration::from_millis(4900)).await;
     assert_eq!(world.read(KEY).await, Err(Error::NotFound));
-    let head = world.open(KEY, Open::default()).await;
+    let head = world.open(KEY, OpenOptions::default()).await;
     assert_eq!(head.err(), Some(Error::NotFound));
     assert_eq!(world.asked(), (1, 0));
     pass(Duration::from_millis(200)).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tidegate_engine::{Clock, Error, Open, OpenOutcome, PurgeKind, Reader, Scope};
+use tidegate_engine::{Clock, Error, OpenOptions, OpenOutcome, PurgeKind, Reader, Scope};
 use tidegate_plan::{ByteRange, ETag};
 use tokio::time::Instant;
 
@@ -254,11 +254,11 @@ impl Model {
             .now()
             .map_or(SMALL, |bytes| bytes.len() as u64);
         let spec = range.spec(size_now);
-        let open = Open {
+        let open = OpenOptions {
             first: (how != How::Head).then_some(spec),
             revalidate: how == How::Forced,
             only_if_cached: how == How::OnlyIfCached,
-            ..Open::default()
+            ..OpenOptions::default()
         };
         let object = match self.world.open(KEYS[key], open).await {
             Ok(object) => object,

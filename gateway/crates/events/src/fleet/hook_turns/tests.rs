@@ -20,9 +20,9 @@ fn changes_are_remembered_until_their_gateway_has_had_its_time() {
     turns.defer(created("a", "3"), now, SECOND);
     turns.expire(now + SECOND);
     let due = turns.take(None, |bucket| bucket == "a");
-    assert_eq!(due, [Deferred::Key(created("a", "3"))]);
+    assert_eq!(due, [DeferredChange::Key(created("a", "3"))]);
     let due = turns.take(None, |_| true);
-    assert_eq!(due, [Deferred::Key(created("b", "2"))]);
+    assert_eq!(due, [DeferredChange::Key(created("b", "2"))]);
     assert_eq!(turns.take(None, |_| true), []);
 }
 
@@ -40,7 +40,7 @@ fn a_key_is_remembered_once_with_its_last_change() {
     }
     turns.defer(overtaken("2"), now, SECOND);
     let due = turns.take(None, |_| true);
-    assert_eq!(due, [removed, overtaken("2")].map(Deferred::Key));
+    assert_eq!(due, [removed, overtaken("2")].map(DeferredChange::Key));
 }
 
 #[test]
@@ -53,11 +53,11 @@ fn what_was_called_is_forgotten_and_what_came_late_is_not() {
     }
     turns.settle(later, |bucket| bucket == "a");
     let due = turns.take(None, |bucket| bucket == "a");
-    assert_eq!(due, [Deferred::Key(created("a", "2"))]);
+    assert_eq!(due, [DeferredChange::Key(created("a", "2"))]);
     let due = turns.take(Some(later), |_| true);
-    assert_eq!(due, [Deferred::Key(created("b", "2"))]);
+    assert_eq!(due, [DeferredChange::Key(created("b", "2"))]);
     let due = turns.take(None, |_| true);
-    assert_eq!(due, [Deferred::Key(created("b", "1"))]);
+    assert_eq!(due, [DeferredChange::Key(created("b", "1"))]);
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn they_are_bounded_and_none_is_dropped() {
     };
     turns.expire(now + 2 * SECOND);
     let due = turns.take(None, |bucket| bucket == "a");
-    assert_eq!(due, [Deferred::Folder(folder)]);
+    assert_eq!(due, [DeferredChange::Folder(folder)]);
     turns.defer(created("a", "2"), now, SECOND);
     let due = turns.take(None, |bucket| bucket == "a");
-    assert_eq!(due, [Deferred::Key(created("a", "2"))], "keys again");
+    assert_eq!(due, [DeferredChange::Key(created("a", "2"))], "keys again");
     let due = turns.take(None, |_| true);
-    assert_eq!(due, [Deferred::Key(created("small", "1"))]);
+    assert_eq!(due, [DeferredChange::Key(created("small", "1"))]);
 }

@@ -5,17 +5,21 @@ fn a_missing_message_is_known_by_the_next_or_by_a_heartbeat() {
     let now = Instant::now();
     let mut peers = Peers::default();
     let mut seen = |sequence, is_change| peers.seen(1, sequence, is_change, now);
-    assert_eq!(seen(4, false), Seen::Joined);
-    assert_eq!(seen(4, false), Seen::Next);
-    assert_eq!(seen(5, true), Seen::Next);
-    assert_eq!(seen(5, true), Seen::Again);
-    assert_eq!(seen(7, true), Seen::Gap);
-    assert_eq!(seen(6, true), Seen::Again, "it is late");
-    assert_eq!(seen(7, false), Seen::Next);
-    assert_eq!(seen(9, false), Seen::Gap);
-    assert_eq!(seen(10, true), Seen::Next);
-    assert_eq!(seen(u64::MAX, true), Seen::Gap);
-    assert_eq!(seen(u64::MAX, true), Seen::Next, "it does not wrap");
+    assert_eq!(seen(4, false), SequenceCheck::Joined);
+    assert_eq!(seen(4, false), SequenceCheck::Next);
+    assert_eq!(seen(5, true), SequenceCheck::Next);
+    assert_eq!(seen(5, true), SequenceCheck::Again);
+    assert_eq!(seen(7, true), SequenceCheck::Gap);
+    assert_eq!(seen(6, true), SequenceCheck::Again, "it is late");
+    assert_eq!(seen(7, false), SequenceCheck::Next);
+    assert_eq!(seen(9, false), SequenceCheck::Gap);
+    assert_eq!(seen(10, true), SequenceCheck::Next);
+    assert_eq!(seen(u64::MAX, true), SequenceCheck::Gap);
+    assert_eq!(
+        seen(u64::MAX, true),
+        SequenceCheck::Next,
+        "it does not wrap"
+    );
 }
 
 #[test]
@@ -41,7 +45,7 @@ fn senders_are_bounded() {
     let now = Instant::now();
     let mut peers = Peers::default();
     for from in 0..1000 {
-        assert_eq!(peers.seen(from, 0, false, now), Seen::Joined);
+        assert_eq!(peers.seen(from, 0, false, now), SequenceCheck::Joined);
     }
     assert_eq!(peers.len(), MAX_PEERS);
 }

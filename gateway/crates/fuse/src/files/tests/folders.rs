@@ -190,7 +190,7 @@ async fn a_folder_with_more_than_the_limit_is_for_the_program_to_copy() {
     // A mount that renames no folder keeps the order.
     let no_folder =
         |path: &_, source: &_, folder: &Path| match World::write_access(path, source, folder) {
-            Access::Write(writable) => Access::Write(Writable {
+            Access::Write(writable) => Access::Write(WriteSettings {
                 rename_limit: 0,
                 ..writable
             }),

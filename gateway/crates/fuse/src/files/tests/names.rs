@@ -40,7 +40,7 @@ impl World {
             |path, source, folder| {
                 let terms = tidegate_write::Settings::new(folder.to_owned());
                 let sources = std::slice::from_ref(source);
-                Access::Write(Writable {
+                Access::Write(WriteSettings {
                     writers: Writers::start(path, terms, sources).expect("a spool"),
                     commit,
                     probe,

@@ -2,12 +2,12 @@
 
 use tokio::io::{DuplexStream, duplex};
 
-use super::in_memory::{Served, all_wait, limits, served};
+use super::in_memory::{SharedConnection, all_wait, limits, served};
 use super::one_write::Counted;
 use super::*;
 
 /// Serves a client whose request is answered before its body has come.
-async fn answered(head: &str, settings: Settings) -> (Served, DuplexStream, String) {
+async fn answered(head: &str, settings: Settings) -> (SharedConnection, DuplexStream, String) {
     let (mut client, server) = duplex(64 << 10);
     let served = served(Counted::new(server), 10, settings);
     client.write_all(head.as_bytes()).await.expect("written");

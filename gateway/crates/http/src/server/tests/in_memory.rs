@@ -5,7 +5,7 @@ use crate::server::connection;
 use tidegate_socket::Connection;
 
 /// A connection that is served.
-pub(super) struct Served {
+pub(super) struct SharedConnection {
     pub(super) handler: Arc<FakeHandler>,
     pub(super) context: Arc<ConnectionContext<FakeHandler>>,
     pub(super) shutdown: Shutdown,
@@ -13,7 +13,7 @@ pub(super) struct Served {
 }
 
 /// Serves the connection with answers of `size` bytes.
-pub(super) fn served<S>(socket: S, size: usize, settings: Settings) -> Served
+pub(super) fn served<S>(socket: S, size: usize, settings: Settings) -> SharedConnection
 where
     S: Connection + Send + 'static,
 {
@@ -29,7 +29,7 @@ where
         place,
         shutdown.clone(),
     );
-    Served {
+    SharedConnection {
         handler,
         context,
         shutdown,

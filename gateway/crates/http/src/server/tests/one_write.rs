@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 
 use super::*;
-use crate::server::connection::Served;
+use crate::server::connection::SharedConnection;
 use crate::server::protocol::Protocol;
 use tidegate_socket::Connection;
 
@@ -77,7 +77,7 @@ impl AsyncWrite for Counted {
 async fn calls(size: usize) -> Vec<usize> {
     let metrics = Arc::new(Metrics::default());
     let activity = Arc::new(ConnectionActivity::new(metrics.clone()));
-    let served = Arc::new(Served {
+    let served = Arc::new(SharedConnection {
         handler: Arc::new(FakeHandler::new(size, metrics)),
         activity: activity.clone(),
         peer: Peer::default(),

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 
 use super::*;
-use crate::server::connection::Served;
+use crate::server::connection::SharedConnection;
 use crate::server::protocol::Protocol;
 use tidegate_socket::Connection;
 
@@ -78,7 +78,7 @@ macro_rules! connected {
     ($served:ident, $client:ident, $activity:ident) => {
         let metrics = Arc::new(Metrics::default());
         let $activity = Arc::new(ConnectionActivity::new(metrics.clone()));
-        let served = Arc::new(Served {
+        let served = Arc::new(SharedConnection {
             handler: Arc::new(FakeHandler::new(700_000, metrics)),
             activity: $activity.clone(),
             peer: Peer::default(),

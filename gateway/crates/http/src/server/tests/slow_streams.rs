@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::io::{DuplexStream, duplex};
 
-use super::in_memory::{Served, limits, served};
+use super::in_memory::{SharedConnection, limits, served};
 use super::one_write::Counted;
 use super::*;
 
@@ -46,7 +46,7 @@ async fn a_stream_that_waits_for_its_turn_is_not_stalled() {
     };
     let (server, near) = duplex(16 << 10);
     let (far, client) = duplex(16 << 10);
-    let Served { handler, .. } = served(Counted::new(server), SIZE, settings);
+    let SharedConnection { handler, .. } = served(Counted::new(server), SIZE, settings);
     tokio::spawn(slow_link(near, far, 100_000));
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .initial_connection_window_size(64 << 10)

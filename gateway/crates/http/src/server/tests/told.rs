@@ -4,7 +4,7 @@ use tokio::io::{DuplexStream, duplex};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::in_memory::{Served, all_wait, limits, served};
+use super::in_memory::{SharedConnection, all_wait, limits, served};
 use super::one_write::Counted;
 use super::resting::Pipe;
 use super::slow_streams::slow_link;
@@ -16,7 +16,7 @@ const BEGINNING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
     \0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01h";
 
 /// Serves a client that has had an answer, and from then on answers no PING.
-async fn mute() -> (Served, DuplexStream) {
+async fn mute() -> (SharedConnection, DuplexStream) {
     let (mut client, server) = duplex(64 << 10);
     let served = served(Counted::new(server), 10, limits());
     client.write_all(BEGINNING).await.expect("written");
@@ -66,7 +66,7 @@ async fn a_mute_connection_gives_its_slot_to_another_client() {
 
 /// Asks for an answer over a link of `rate` bytes a second, and has the connection end while its last bytes are on their
 /// way.
-async fn is_whole(served: Served, link: DuplexStream, rate: usize) {
+async fn is_whole(served: SharedConnection, link: DuplexStream, rate: usize) {
     let (far, client) = duplex(1000);
     tokio::spawn(slow_link(link, far, rate));
     let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())

@@ -3,7 +3,7 @@
 use tokio::io::{DuplexStream, duplex};
 use tokio::time::Instant;
 
-use super::in_memory::{Served, all_wait, limits, served};
+use super::in_memory::{SharedConnection, all_wait, limits, served};
 use super::one_write::Counted;
 use super::resting::Pipe;
 use super::*;
@@ -28,7 +28,7 @@ async fn sends_next(client: &mut DuplexStream) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_request_waits_until_its_client_has_taken_the_answers_before_it() {
     let (mut client, server) = duplex(HELD);
-    let Served { handler, .. } = served(Counted::new(server), 10, patient());
+    let SharedConnection { handler, .. } = served(Counted::new(server), 10, patient());
     client.write_all(HEAD).await.expect("written");
     all_wait().await;
     let mut sent = 1;
@@ -46,7 +46,7 @@ async fn a_request_waits_until_its_client_has_taken_the_answers_before_it() {
 #[tokio::test(start_paused = true)]
 async fn requests_are_no_progress_while_their_client_takes_no_answers() {
     let (mut client, server) = duplex(HELD);
-    let Served { handler, task, .. } = served(Counted::new(server), 10, limits());
+    let SharedConnection { handler, task, .. } = served(Counted::new(server), 10, limits());
     client.write_all(HEAD).await.expect("written");
     all_wait().await;
     for _ in 0..2 * HELD / MIN_ANSWER {
@@ -62,7 +62,7 @@ async fn requests_are_no_progress_while_their_client_takes_no_answers() {
 
 /// Serves a client that has asked for 20,000 bytes over a socket that takes all of them, as TLS does, with room for 1,000
 /// below.
-async fn asks_by_tls(idle_timeout: Duration) -> (Served, DuplexStream) {
+async fn asks_by_tls(idle_timeout: Duration) -> (SharedConnection, DuplexStream) {
     let (mut client, server) = duplex(1000);
     let settings = Settings {
         idle_timeout,
@@ -78,7 +78,7 @@ async fn asks_by_tls(idle_timeout: Duration) -> (Served, DuplexStream) {
 #[tokio::test(start_paused = true)]
 async fn bytes_that_wait_for_a_flush_are_not_taken() {
     let began = Instant::now();
-    let (Served { task, .. }, _client) = asks_by_tls(Duration::from_secs(600)).await;
+    let (SharedConnection { task, .. }, _client) = asks_by_tls(Duration::from_secs(600)).await;
     timeout(Duration::from_secs(300), task)
         .await
         .expect("it takes none")
@@ -93,7 +93,7 @@ async fn bytes_that_wait_for_a_flush_are_not_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn bytes_that_a_flush_hands_on_are_progress() {
-    let (Served { task, .. }, mut client) = asks_by_tls(Duration::from_secs(20)).await;
+    let (SharedConnection { task, .. }, mut client) = asks_by_tls(Duration::from_secs(20)).await;
     head(&mut client).await;
     for _ in 0..20_000 / 500 {
         sleep(Duration::from_secs(15)).await;

@@ -5,7 +5,7 @@ use futures_util::poll;
 use tokio::time::Instant;
 
 use super::*;
-use crate::Awaited;
+use crate::WaitFlag;
 use crate::fake::{FakeOrigin, Fault};
 use crate::metrics::Metrics;
 use crate::testing::{content, drain, get, key, sample};
@@ -252,7 +252,7 @@ async fn read_ahead_that_a_reader_waits_for_goes_among_the_readers() {
         priority,
         ..get(None)
     };
-    let (awaited, unwanted) = (Awaited::default(), Awaited::default());
+    let (awaited, unwanted) = (WaitFlag::default(), WaitFlag::default());
     let mut other = Box::pin(unwanted.run(limit.get(named("other", Priority::Ahead))));
     let mut ahead = Box::pin(awaited.run(limit.get(named("ahead", Priority::Ahead))));
     assert!(poll!(&mut other).is_pending() && poll!(&mut ahead).is_pending());
@@ -276,7 +276,7 @@ async fn read_ahead_that_a_reader_waits_for_goes_among_the_readers() {
 async fn awaited_read_ahead_waits_no_longer_than_others() {
     let (_fake, limit) = setup(1, 10);
     let _running = content(&*limit, get(None)).await.expect("content");
-    let awaited = Awaited::default();
+    let awaited = WaitFlag::default();
     let begun = Instant::now();
     let request = awaited.run(limit.get(ahead()));
     let reader = async {

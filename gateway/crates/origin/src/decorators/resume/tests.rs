@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::Guard;
-use crate::decorators::checked::Checked;
+use crate::decorators::checked_origin::CheckedOrigin;
 use crate::fake::{FakeOrigin, Fault};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
@@ -18,7 +18,7 @@ const SIZE: usize = 1000;
 const GONE: OriginError = OriginError::Unavailable("connection lost");
 
 fn over(fake: &FakeOrigin) -> Resume {
-    let checked = Checked::new(Arc::new(fake.clone()));
+    let checked = CheckedOrigin::new(Arc::new(fake.clone()));
     Resume::new(
         Arc::new(checked),
         Retry::default(),

@@ -14,14 +14,14 @@ use crate::change::{delete_object, leaves_doubt};
 use crate::{Drafts, MAX_DRAFT_STREAMS, WriteError};
 use tidegate_engine::written::{RequestStart, WriteAnswer};
 use tidegate_engine::{Core, Error, ReadContext};
-use tidegate_origin::{Guard, Listed, OriginError, Written};
+use tidegate_origin::{Guard, ListedObject, OriginError, WrittenVersion};
 use tidegate_plan::{ETag, ObjectId, ObjectKey};
 use tidegate_telemetry::progress::told_of;
 
 impl AnsweredCopy {
     /// Returns a copy that an earlier process has made, as a listing shows it.
     pub(super) async fn earlier(core: &Core, id: &ObjectId, etag: ETag) -> Self {
-        let written = Written {
+        let written = WrittenVersion {
             etag,
             version_id: None,
             answered: None,
@@ -39,7 +39,7 @@ impl Drafts {
         &self,
         source: &ReadContext,
         recorded: &mut RecordedRename,
-        (found, items): (&[Listed], &[Item]),
+        (found, items): (&[ListedObject], &[Item]),
     ) -> (Vec<CopyOutcome>, Result<(), WriteError>) {
         if let Err(error) = recorded.begin().await {
             return (Vec::new(), Err(error));
@@ -59,7 +59,7 @@ impl Drafts {
         source: &ReadContext,
         names: (&str, &str),
         items: &[Item],
-        (found, proofs): (&[Listed], &CopyProofs),
+        (found, proofs): (&[ListedObject], &CopyProofs),
     ) -> (Vec<CopyOutcome>, Result<(), WriteError>) {
         let mut outcomes = self.copy_items(source, items, proofs, false).await;
         let mut copied = first_error(&outcomes);
@@ -125,7 +125,7 @@ impl Drafts {
         source: &ReadContext,
         item: &Item,
         proofs: &CopyProofs,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<WrittenVersion, WriteError> {
         let key = &item.new.key;
         let guard = match item.replaces {
             true => marker_guard(source, key).await?,
@@ -154,7 +154,7 @@ impl Drafts {
                 let there = source.origin.peek(key).await?;
                 let there = there.ok_or(WriteError::Changed)?;
                 let etag = proofs.of(source, item, there.size).await?;
-                Ok(Written {
+                Ok(WrittenVersion {
                     etag,
                     version_id: there.version_id,
                     answered: None,

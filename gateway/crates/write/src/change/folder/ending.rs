@@ -15,7 +15,7 @@ use crate::locks::key_locks::KeyLock;
 use crate::{Drafts, RETRY_PAUSE, WriteError};
 use tidegate_engine::ReadContext;
 use tidegate_engine::names::HiddenFolder;
-use tidegate_origin::Listed;
+use tidegate_origin::ListedObject;
 use tidegate_plan::ObjectId;
 
 /// The locks of a rename, until it has ended.
@@ -49,7 +49,7 @@ impl EndingRename {
 /// The copies of a rename that was given up.
 pub(super) struct GivenUpCopies {
     pub(super) error: WriteError,
-    pub(super) found: Vec<Listed>,
+    pub(super) found: Vec<ListedObject>,
     pub(super) items: Vec<Item>,
     pub(super) outcomes: Vec<CopyOutcome>,
     /// The new name.

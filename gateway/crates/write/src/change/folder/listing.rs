@@ -9,7 +9,7 @@ use tidegate_engine::ReadContext;
 use tidegate_engine::names::of_listing;
 use tidegate_origin::cause::run_for;
 use tidegate_origin::list::{EmptyPages, MAX_PAGE_KEYS};
-use tidegate_origin::{Cause, List, Listed};
+use tidegate_origin::{Cause, List, ListedObject};
 
 /// Lists all objects below a prefix, except those under staging keys. `None`: there are more than
 /// `most`.
@@ -17,7 +17,7 @@ pub(super) async fn list(
     source: &ReadContext,
     prefix: &str,
     most: usize,
-) -> Result<Option<Vec<Listed>>, WriteError> {
+) -> Result<Option<Vec<ListedObject>>, WriteError> {
     let (mut found, mut after, mut empty) = (Vec::new(), None, EmptyPages::default());
     loop {
         let list = List {
@@ -72,7 +72,7 @@ impl Writers {
 pub(super) async fn check_both(
     source: &ReadContext,
     (from, to): (&str, &str),
-    found: &[Listed],
+    found: &[ListedObject],
     items: &[Item],
 ) -> Result<(), WriteError> {
     let old = list(source, from, found.len());
@@ -88,19 +88,23 @@ pub(super) async fn check_both(
 
 /// Returns whether the objects in the new folder have the keys of copies, but for a marker of that folder.
 pub(super) fn are_copies<'a>(
-    there: impl IntoIterator<Item = &'a Listed>,
+    there: impl IntoIterator<Item = &'a ListedObject>,
     to: &str,
     items: &[Item],
 ) -> bool {
     let new: HashSet<_> = items.iter().map(|item| item.new.key.as_str()).collect();
-    let is_marker = |listed: &Listed| listed.key == to && listed.size == 0;
+    let is_marker = |listed: &ListedObject| listed.key == to && listed.size == 0;
     let mut there = there.into_iter();
     there.all(|listed| new.contains(listed.key.as_str()) || is_marker(listed))
 }
 
 /// Returns whether every object that was listed has its key still. If one has none, another gateway may be renaming the
 /// same folder: what it has under the new name then is all that is left of it. A listing that fails shows nothing.
-pub(super) async fn old_are_there(source: &ReadContext, prefix: &str, found: &[Listed]) -> bool {
+pub(super) async fn old_are_there(
+    source: &ReadContext,
+    prefix: &str,
+    found: &[ListedObject],
+) -> bool {
     let Ok(Some(now)) = list(source, prefix, usize::MAX).await else {
         return false;
     };

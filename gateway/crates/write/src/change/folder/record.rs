@@ -15,7 +15,7 @@ use crate::attributes::changes::log;
 use serde::{Deserialize, Serialize};
 use tidegate_cache::private_files;
 use tidegate_engine::{Core, ReadContext, RenamedFolder, RenamedObject, table_log};
-use tidegate_origin::Listed;
+use tidegate_origin::ListedObject;
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId};
 
 /// The beginning of the file's name. Its number is the version of the format.
@@ -48,7 +48,7 @@ struct RecordedObject {
 }
 
 impl RecordedObject {
-    fn of(listed: &Listed, folder: &str) -> Self {
+    fn of(listed: &ListedObject, folder: &str) -> Self {
         Self {
             rest: listed.key[folder.len()..].to_owned(),
             size: listed.size,
@@ -67,7 +67,7 @@ impl RenameRecord {
     pub(super) fn new(
         origin: OriginId,
         (from, to): (&str, &str),
-        found: &[Listed],
+        found: &[ListedObject],
         replaces: bool,
     ) -> Self {
         let objects = found.iter().map(|listed| RecordedObject::of(listed, from));
@@ -101,16 +101,17 @@ impl RenameRecord {
     }
 
     /// Returns whether these are exactly its objects, as they were.
-    pub(super) fn is_of(&self, found: &[Listed]) -> bool {
+    pub(super) fn is_of(&self, found: &[ListedObject]) -> bool {
         let names = (&*self.from, &*self.to);
         let now = Self::new(self.origin(), names, found, self.replaces);
         now.objects == self.objects
     }
 
     /// Returns those of the listed objects that are its own, as they were.
-    pub(super) fn own(&self, found: Vec<Listed>) -> Vec<Listed> {
+    pub(super) fn own(&self, found: Vec<ListedObject>) -> Vec<ListedObject> {
         let recorded: HashSet<_> = self.objects.iter().collect();
-        let is_own = |listed: &Listed| recorded.contains(&RecordedObject::of(listed, &self.from));
+        let is_own =
+            |listed: &ListedObject| recorded.contains(&RecordedObject::of(listed, &self.from));
         found.into_iter().filter(is_own).collect()
     }
 }

@@ -19,7 +19,7 @@ use crate::locks::folder_locks::FolderLock;
 use crate::{Drafts, MAX_DRAFT_STREAMS, RETRY_PAUSE, WriteError, Writers};
 use tidegate_engine::names::HiddenFolder;
 use tidegate_engine::{Error, ReadContext, Scope};
-use tidegate_origin::Listed;
+use tidegate_origin::ListedObject;
 use tidegate_plan::{ETag, ObjectKey};
 
 impl Writers {
@@ -205,7 +205,7 @@ impl Drafts {
         &self,
         source: &ReadContext,
         record: &RenameRecord,
-        own: &[Listed],
+        own: &[ListedObject],
     ) -> Result<Vec<Item>, WriteError> {
         let names = record.names();
         let marker = ObjectKey::new(names.1).ok().filter(|_| record.replaces);
@@ -237,7 +237,7 @@ async fn found_copies(
     source: &ReadContext,
     proofs: &CopyProofs,
     items: &[Item],
-    there: &BTreeMap<String, Listed>,
+    there: &BTreeMap<String, ListedObject>,
 ) -> Result<Vec<(usize, ETag)>, WriteError> {
     let looks = (0..items.len()).map(|number| async move {
         let item = &items[number];
@@ -259,7 +259,7 @@ async fn found_copies(
 async fn both(
     source: &ReadContext,
     (from, to): (&str, &str),
-) -> Result<(Vec<Listed>, BTreeMap<String, Listed>), WriteError> {
+) -> Result<(Vec<ListedObject>, BTreeMap<String, ListedObject>), WriteError> {
     let found = list(source, from, usize::MAX).await?.unwrap_or_default();
     let there = list(source, to, usize::MAX).await?.unwrap_or_default();
     let tagged = there.into_iter().map(|listed| tagged(source, listed));
@@ -273,19 +273,19 @@ async fn both(
 }
 
 /// Asks for the tag of an object if the store has not listed it.
-async fn tagged(source: &ReadContext, listed: Listed) -> Result<Listed, WriteError> {
+async fn tagged(source: &ReadContext, listed: ListedObject) -> Result<ListedObject, WriteError> {
     let key = match (&listed.etag, ObjectKey::new(&listed.key)) {
         (None, Ok(key)) => key,
         _ => return Ok(listed),
     };
     let version = source.origin.head(&key).await.map_err(map_deleted)?;
-    Ok(Listed {
+    Ok(ListedObject {
         etag: Some(version.etag),
         ..listed
     })
 }
 
-fn new_key(listed: &Listed, (from, to): (&str, &str)) -> String {
+fn new_key(listed: &ListedObject, (from, to): (&str, &str)) -> String {
     format!("{to}{}", &listed.key[from.len()..])
 }
 

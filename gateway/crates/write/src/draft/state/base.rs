@@ -1,22 +1,22 @@
 //! The version that a draft is based on, and the bytes that it has of it.
 
 use super::DraftState;
-use crate::draft::pinned::Pinned;
+use crate::draft::base_version::BaseVersion;
 use crate::publish::staging_key::is_staging_key;
 use tidegate_plan::{ByteRange, ETag};
 
 impl DraftState {
-    pub(crate) fn base(&self) -> Option<&Pinned> {
+    pub(crate) fn base(&self) -> Option<&BaseVersion> {
         self.base.as_ref()
     }
 
     /// Returns the base, if it is a version of the draft's own object.
-    pub(crate) fn own_base(&self) -> Option<&Pinned> {
+    pub(crate) fn own_base(&self) -> Option<&BaseVersion> {
         self.base().filter(|base| base.key == self.id().key)
     }
 
     /// Returns the version of another object that the draft began as.
-    pub(crate) fn copied_base(&self) -> Option<&Pinned> {
+    pub(crate) fn copied_base(&self) -> Option<&BaseVersion> {
         let base = self.base()?;
         let is_other = base.key != self.id().key && !is_staging_key(base.key.as_str());
         is_other.then_some(base)
@@ -26,9 +26,9 @@ impl DraftState {
     /// draft has other bytes in front of them, or has begun to send some.
     pub(crate) fn take_copy(
         &mut self,
-        source: &Pinned,
+        source: &BaseVersion,
         range: ByteRange,
-    ) -> Option<Option<Pinned>> {
+    ) -> Option<Option<BaseVersion>> {
         let is_fresh = !self.is_promised() && !self.phase.is_discarded() && !self.phase.is_lost();
         let is_sent = self.upload.is_used() || self.retry.is_sending();
         if !is_fresh || is_sent || source.key == self.id().key {

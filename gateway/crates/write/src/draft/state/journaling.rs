@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::DraftState;
 use super::upload::Completion;
+use crate::draft::base_version::BaseVersion;
 use crate::draft::phase::Step;
-use crate::draft::pinned::Pinned;
 use crate::draft::records::header_pairs;
 use crate::spool::file::SpoolFile;
 use crate::spool::journal::{Base, Begin, Record};
@@ -65,7 +65,7 @@ impl DraftState {
     }
 
     /// Begins the journal anew, on another base and without bytes in the spool. Returns its beginning.
-    pub(crate) fn restart_journal(&mut self, base: &Pinned) -> Begin {
+    pub(crate) fn restart_journal(&mut self, base: &BaseVersion) -> Begin {
         self.journal.restart(self.uncertain.records());
         Begin {
             base: Some(base.journal_base()),
@@ -102,7 +102,7 @@ impl DraftState {
     fn journaled_base(&self) -> Option<Base> {
         let base = self.base.as_ref();
         let base = base.filter(|_| self.copied_base().is_none());
-        base.map(Pinned::journal_base)
+        base.map(BaseVersion::journal_base)
     }
 
     /// Returns the beginning and the records of a new journal, valid once the bytes are durable.

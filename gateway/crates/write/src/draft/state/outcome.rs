@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::DraftState;
 use super::target::RenamedTarget;
+use crate::draft::base_version::BaseVersion;
 use crate::draft::phase::Step;
-use crate::draft::pinned::Pinned;
 use crate::draft::uncertain::UncertainCommits;
 use tidegate_origin::Guard;
 use tidegate_plan::attributes::Attributes;
@@ -14,19 +14,19 @@ use tidegate_plan::{ETag, ObjectId, Timestamp, Version};
 impl DraftState {
     /// Notes that the bucket has it as this version, which the draft is based on from now on. Returns the base before.
     /// The caller has dropped its files.
-    pub(crate) fn publish(&mut self, version: Arc<Version>) -> Option<Pinned> {
+    pub(crate) fn publish(&mut self, version: Arc<Version>) -> Option<BaseVersion> {
         self.draft = self.draft.successor(version.size);
         self.target.expect(version.etag.clone());
         self.upload.end();
         self.uncertain = UncertainCommits::default();
         self.step(Step::Publish);
         let key = self.id().key.clone();
-        self.base.replace(Pinned { key, version })
+        self.base.replace(BaseVersion { key, version })
     }
 
     /// Makes a staged object the base: the spool has no byte of it. Returns the base before, and the room in the spool
     /// that is free then. The caller has restarted the journal.
-    pub(crate) fn rebase(&mut self, base: Pinned) -> (Option<Pinned>, u64) {
+    pub(crate) fn rebase(&mut self, base: BaseVersion) -> (Option<BaseVersion>, u64) {
         let freed = self.take_room();
         self.draft = self.draft.successor(base.version.size);
         self.upload.end();
@@ -45,7 +45,7 @@ impl DraftState {
         if self.own_base().is_some() {
             let key = self.id().key.clone();
             let version = Arc::new(found);
-            self.base = Some(Pinned { key, version });
+            self.base = Some(BaseVersion { key, version });
         }
         true
     }
@@ -98,7 +98,7 @@ impl DraftState {
             self.draft = self.draft.successor(version.size);
         }
         self.target.follow(new.clone(), etag.clone());
-        self.base = Some(Pinned {
+        self.base = Some(BaseVersion {
             key: new.key.clone(),
             version: Arc::new(Version {
                 etag,
@@ -109,7 +109,7 @@ impl DraftState {
     }
 
     /// Forgets its bytes and its base, which it returns: a discarded draft has no handle any more.
-    pub(crate) fn forget_content(&mut self) -> Option<Pinned> {
+    pub(crate) fn forget_content(&mut self) -> Option<BaseVersion> {
         self.draft = self.draft.successor(0);
         self.base.take()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::spool::journal::Record;
-use crate::spool::replay::Replayed;
+use crate::spool::replay::ReplayedDraft;
 use tidegate_origin::write::Headers;
 use tidegate_origin::{CompletedPart, Sums, Upload};
 use tidegate_plan::upload::Draft;
@@ -55,7 +55,7 @@ impl UploadState {
     pub(crate) fn recovered(
         own: &ObjectKey,
         begun: Option<(Upload, Headers)>,
-        replayed: &Replayed,
+        replayed: &ReplayedDraft,
     ) -> Self {
         let is_staged = match &begun {
             Some((upload, _)) => upload.key != *own,

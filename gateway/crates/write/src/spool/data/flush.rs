@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::super::blocks::BLOCK_BYTES;
 use super::super::journal::sync_failed;
 use super::super::tail::Tail;
-use super::{Data, DataEnd, JournaledBytes, SyncedTo, WriteMode};
+use super::{Data, DataEnd, JournaledBytes, SyncLocation, WriteMode};
 use tidegate_cache::direct;
 use tidegate_origin::Sums;
 use tidegate_plan::ByteRange;
@@ -114,7 +114,7 @@ impl Data {
     pub(in crate::spool) fn sync(
         &self,
         keep: impl FnOnce(ByteRange, &[u8]) -> io::Result<JournaledBytes>,
-    ) -> io::Result<SyncedTo> {
+    ) -> io::Result<SyncLocation> {
         let mut end = self.end();
         if end.is_lost {
             return Err(sync_failed());
@@ -123,12 +123,12 @@ impl Data {
         // journal.
         if !self.has_file() && !end.moved {
             if end.tail.is_empty() {
-                return Ok(SyncedTo::InPlace);
+                return Ok(SyncLocation::InPlace);
             }
             // Until then they stay in memory: a disk may accept bytes and lose them.
             end.kept = Some(keep(end.tail.range(), end.tail.bytes())?);
             end.tail = Tail::default();
-            return Ok(SyncedTo::InJournal);
+            return Ok(SyncLocation::InJournal);
         }
         self.settle()?;
         self.put_away(&mut end)?;
@@ -138,8 +138,8 @@ impl Data {
         drop(end);
         self.sync_file()?;
         match moved {
-            true => Ok(SyncedTo::Moved),
-            false => Ok(SyncedTo::InPlace),
+            true => Ok(SyncLocation::Moved),
+            false => Ok(SyncLocation::InPlace),
         }
     }
 }

@@ -31,7 +31,7 @@ fn wrote(size: u64) -> Record {
 }
 
 /// Returns the drafts of all journals in a directory: identity, path, state, and sound bytes.
-fn journals(directory: &Path) -> Vec<(u64, PathBuf, Replayed, u64)> {
+fn journals(directory: &Path) -> Vec<(u64, PathBuf, ReplayedDraft, u64)> {
     let entries = fs::read_dir(directory).expect("a folder");
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let paths = paths.filter(|path| super::super::is(path, super::super::JOURNAL_EXTENSION));

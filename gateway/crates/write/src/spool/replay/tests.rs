@@ -47,12 +47,12 @@ fn what_it_is_completed_of_keeps_its_checksums() {
     assert_eq!(listed(&[]), [(1, None), (2, None)]);
 }
 
-fn played(records: &[Record]) -> Replayed {
+fn played(records: &[Record]) -> ReplayedDraft {
     replay(records).expect("they fit together")
 }
 
 /// Returns the part that a close would send next.
-fn next_part(replayed: &Replayed) -> Option<u32> {
+fn next_part(replayed: &ReplayedDraft) -> Option<u32> {
     let job = replayed.draft.next_job(SendOccasion::Closing);
     job.map(|job| job.index)
 }

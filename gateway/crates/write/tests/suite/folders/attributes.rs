@@ -11,7 +11,7 @@ use tidegate_origin::fake::Fault;
 use tidegate_plan::attributes::Attributes;
 use tidegate_plan::digest::Digests;
 use tidegate_write::FolderRename;
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 
 use crate::support::engine::{pass, secs, valid};
 use crate::support::spool::{Desk, source};
@@ -202,7 +202,7 @@ async fn a_marker_put_over_http_keeps_its_other_metadata() {
         digests: Digests::default(),
     };
     let (path, key) = (desk.writers.write_path(), valid("folder/"));
-    let body = stream::empty::<Result<Bytes, ClientLeft>>();
+    let body = stream::empty::<Result<Bytes, ClientDisconnect>>();
     let put = path.receive(source(&desk), &key, incoming, body).await;
     put.expect("put");
     change(&desk, "folder/").await;

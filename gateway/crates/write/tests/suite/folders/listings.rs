@@ -90,9 +90,9 @@ async fn a_listing_confirms_the_versions_that_it_shows() {
     // An open that demands confirmation gets it from the bucket.
     world.names("f/").await;
     let before = world.costs();
-    let forced = Open {
+    let forced = OpenOptions {
         revalidate: true,
-        ..Open::default()
+        ..OpenOptions::default()
     };
     world.open("f/same", forced).await.expect("open");
     assert_eq!(world.since(before), (1, 0, 0));

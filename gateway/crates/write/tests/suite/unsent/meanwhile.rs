@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::stream;
 use tidegate_engine::ReadContext;
 use tidegate_plan::digest::Digests;
-use tidegate_write::receive::{ClientLeft, IncomingObject, WriteCondition};
+use tidegate_write::receive::{ClientDisconnect, IncomingObject, WriteCondition};
 
 use super::*;
 use crate::support::engine::pass;
@@ -18,7 +18,9 @@ async fn received(desk: &Desk, access: &Arc<ReadContext>, key: &str, text: &'sta
         length: None,
         digests: Digests::default(),
     };
-    let body = stream::iter([Ok::<_, ClientLeft>(Bytes::from_static(text.as_bytes()))]);
+    let body = stream::iter([Ok::<_, ClientDisconnect>(Bytes::from_static(
+        text.as_bytes(),
+    ))]);
     let path = desk.writers.write_path();
     let put = path.receive(access, &valid(key), incoming, body).await;
     put.expect("put");

@@ -21,9 +21,9 @@ fn split(below: &str) -> (Option<String>, String) {
     let access = access();
     let (segment, rest) = access.signed.split_segment(&request, now);
     let text = segment.map(|shown| match shown {
-        Shown::Text { text, .. } => text.into_owned(),
-        Shown::Admitted(key) => panic!("{key} was not asked"),
-        Shown::Cookie(text) => panic!("{text} is a segment"),
+        PresentedPrefix::Text { text, .. } => text.into_owned(),
+        PresentedPrefix::Admitted(key) => panic!("{key} was not asked"),
+        PresentedPrefix::Cookie(text) => panic!("{text} is a segment"),
     });
     (text, rest.to_owned())
 }

@@ -2,8 +2,8 @@ use super::*;
 
 use crate::api::objects::Run;
 
-fn cached(memory: u64, disk: u64, absent: u64, pinned: u64) -> Cached {
-    Cached {
+fn cached(memory: u64, disk: u64, absent: u64, pinned: u64) -> CacheState {
+    CacheState {
         etag: "\"a\"".to_owned(),
         version_id: None,
         content_type: None,
@@ -51,7 +51,7 @@ fn a_bar_that_does_not_reach_to_the_end_says_so() {
         pinned,
     };
     let bar = |runs_left_off| {
-        let state = Cached {
+        let state = CacheState {
             runs: vec![run(0, 100, true), run(100, 300, false)],
             runs_left_off,
             ..cached(0, 300, 200, 100)

@@ -1,7 +1,7 @@
 //! The names of a known folder, for its readers.
 
 use super::{Extent, Folder};
-use crate::names::answer::{Continuation, KnownNames, Meaning, NameRequest, NamesHad};
+use crate::names::answer::{Continuation, KnownNames, ListingProgress, Meaning, NameRequest};
 use crate::names::table::{KnownName, Table};
 use tidegate_plan::folder::{self, is_name};
 
@@ -14,7 +14,7 @@ impl Table {
         &self,
         asked: &NameRequest,
         prefix: &str,
-        had: &NamesHad,
+        had: &ListingProgress,
         count: usize,
     ) -> Option<KnownNames> {
         let names = self.lock();
@@ -51,7 +51,7 @@ impl Table {
 
     /// Returns whether a folder is empty, if that is known and fresh.
     pub(in crate::names) fn is_empty(&self, asked: &NameRequest, prefix: &str) -> Option<bool> {
-        let some = self.names(asked, prefix, &NamesHad::default(), 1)?;
+        let some = self.names(asked, prefix, &ListingProgress::default(), 1)?;
         let names = self.lock();
         let folder = names
             .folders

@@ -96,7 +96,7 @@ async fn a_folder_that_is_renamed_never_lists_as_empty() {
 async fn a_listing_goes_on_in_a_folder_that_was_renamed() {
     let access =
         |path: &_, source: &_, folder: &Path| match World::write_access(path, source, folder) {
-            Access::Write(writable) => Access::Write(Writable {
+            Access::Write(writable) => Access::Write(WriteSettings {
                 rename_limit: 10_000,
                 ..writable
             }),

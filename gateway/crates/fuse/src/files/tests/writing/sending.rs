@@ -23,7 +23,7 @@ fn small_spool(path: &Arc<WritePath>, source: &Arc<ReadContext>, folder: &Path) 
         ..tidegate_write::Settings::new(folder.to_owned())
     };
     let sources = std::slice::from_ref(source);
-    Access::Write(Writable {
+    Access::Write(WriteSettings {
         writers: Writers::start(path, terms, sources).expect("a spool"),
         commit: Commit::Background,
         probe: None,

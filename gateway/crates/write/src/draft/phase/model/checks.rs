@@ -5,9 +5,9 @@ use std::sync::Arc;
 use crate::draft::shared_draft::SharedDraft;
 use crate::draft::state::DraftState;
 use crate::draft::uncertain::UncertainCommits;
-use crate::spool::file::journaled::{Journaled, replayed};
+use crate::spool::file::journal_records::{JournalRecords, replayed};
 use crate::spool::journal::Record;
-use crate::spool::replay::Replayed;
+use crate::spool::replay::ReplayedDraft;
 use tidegate_plan::ETag;
 use tidegate_plan::upload::Draft;
 
@@ -67,7 +67,7 @@ fn check_prefixes(written: &[Record]) {
 }
 
 /// Compares what all records say, those that wait included, with the draft in memory.
-fn check_whole(journaled: Journaled, state: &DraftState) {
+fn check_whole(journaled: JournalRecords, state: &DraftState) {
     let mut records = [journaled.written, journaled.waiting].concat();
     records.extend(state.journal().lacking(state.draft().size()));
     records.push(Record::Synced);
@@ -117,7 +117,7 @@ fn check_whole(journaled: Journaled, state: &DraftState) {
 }
 
 /// Compares the places of the bytes. The journal does not know those that were read from the base beside others.
-fn same_bytes(found: &Replayed, state: &DraftState) {
+fn same_bytes(found: &ReplayedDraft, state: &DraftState) {
     let (found, own) = (&found.draft, state.draft());
     assert_eq!(found.size(), own.size());
     let gone = |draft: &Draft| Vec::from_iter(draft.gone_parts());

@@ -22,7 +22,7 @@ use crate::spool::file::SpoolFile;
 use crate::spool::journal::Record;
 use crate::spool::journal::ends::records_with_ends;
 use crate::spool::reading::SpoolReading;
-use crate::spool::replay::Replayed;
+use crate::spool::replay::ReplayedDraft;
 
 /// Returns what a disk has after the power was cut, each journal up to a record that is drawn.
 pub(super) fn disk_after(spool: &TempDir, draw: &mut Draw) -> TempDir {
@@ -67,14 +67,14 @@ pub(super) fn promised_in(spool: &Path, bucket: &FakeOrigin) -> BTreeMap<String,
     let found = spool.recover(&SpoolReading::default(), Timestamp::default());
     let found = found.expect("it can be read").into_iter();
     let promised = found.filter(|(_, replayed)| replayed.promised);
-    let content = |(file, replayed): (Arc<SpoolFile>, Replayed)| {
+    let content = |(file, replayed): (Arc<SpoolFile>, ReplayedDraft)| {
         let content = content(&file, &replayed, bucket);
         (replayed.begin.key, content.map(Some))
     };
     promised.map(content).collect()
 }
 
-fn content(file: &SpoolFile, replayed: &Replayed, bucket: &FakeOrigin) -> Option<Vec<u8>> {
+fn content(file: &SpoolFile, replayed: &ReplayedDraft, bucket: &FakeOrigin) -> Option<Vec<u8>> {
     let draft = &replayed.draft;
     let mut bytes = Vec::new();
     for (range, source) in draft.sources(ByteRange::new(0, draft.size())) {

@@ -11,7 +11,10 @@ fn what_fills_no_block_stays_in_memory_or_goes_into_the_journal() {
     let some = ByteRange::new(8190, 9000);
     assert_eq!(data.at_hand(some).expect("there").len(), 6);
     let journal = journal(directory.path());
-    assert_eq!(data.sync(&journal).expect("durable"), SyncedTo::InJournal);
+    assert_eq!(
+        data.sync(&journal).expect("durable"),
+        SyncLocation::InJournal
+    );
     assert_eq!(data.at_hand(some), None, "it holds no memory");
     assert_eq!(
         data.first(some).expect("read")[..6],
@@ -24,7 +27,7 @@ fn what_fills_no_block_stays_in_memory_or_goes_into_the_journal() {
     truth.put(4096 * 5, &pattern(2, 100));
     truth.put(8000, &pattern(3, 300));
     assert!(length(&data).is_some());
-    assert_eq!(data.sync(no_journal).expect("durable"), SyncedTo::Moved);
+    assert_eq!(data.sync(no_journal).expect("durable"), SyncLocation::Moved);
     truth.holds();
 }
 

@@ -1,7 +1,7 @@
 //! Writers wait for the disk only once enough is to be written to it.
 
 use super::*;
-use crate::spool::behind::MAX_WAITING_BLOCKS;
+use crate::spool::write_behind::MAX_WAITING_BLOCKS;
 
 #[test]
 fn a_writer_waits_for_the_disk_once_there_is_enough_to_write() {

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use tokio::sync::SetOnce;
 
 tokio::task_local! {
-    static AWAITED: Awaited;
+    static AWAITED: WaitFlag;
 }
 
 /// Whether a reader has waited for the bytes of a request. It never changes back.
 #[derive(Debug, Clone, Default)]
-pub struct Awaited(Arc<SetOnce<()>>);
+pub struct WaitFlag(Arc<SetOnce<()>>);
 
-impl Awaited {
+impl WaitFlag {
     /// Records that a reader waits.
     pub fn set(&self) {
         if !self.0.initialized() {

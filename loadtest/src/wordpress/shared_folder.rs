@@ -7,9 +7,9 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_chang
 
 /// A folder whose mounts all processes see, in any namespace. Dropping it unmounts it.
 #[derive(Debug)]
-pub struct Shared(PathBuf);
+pub struct SharedFolder(PathBuf);
 
-impl Shared {
+impl SharedFolder {
     /// Makes the folder one.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedFolder {
     fn drop(&mut self) {
         let _ = unmount(&self.0, UnmountFlags::DETACH);
     }

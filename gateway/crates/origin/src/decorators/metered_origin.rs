@@ -19,12 +19,12 @@ use tidegate_telemetry::trace::{self, Kind, Span};
 
 /// An origin that counts requests and received bytes.
 #[derive(Debug)]
-pub(crate) struct Metered {
+pub(crate) struct MeteredOrigin {
     inner: Arc<dyn Origin>,
     meter: Meter,
 }
 
-impl Metered {
+impl MeteredOrigin {
     /// Counts the requests to `inner`.
     pub(crate) fn new(inner: Arc<dyn Origin>, meter: Meter) -> Self {
         Self { inner, meter }
@@ -84,7 +84,7 @@ impl Drop for RequestOutcome<'_> {
     }
 }
 
-impl Origin for Metered {
+impl Origin for MeteredOrigin {
     fn id(&self) -> OriginId {
         self.inner.id()
     }
@@ -141,7 +141,7 @@ impl Origin for Metered {
     }
 }
 
-impl OriginWrite for Metered {
+impl OriginWrite for MeteredOrigin {
     fn write(&self, mut write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         let kind = write.kind();
         if let Some(payload) = write.payload_mut() {

@@ -7,10 +7,10 @@ use tidegate_plan::ETag;
 
 const SIZE: usize = 1000;
 
-fn setup() -> (FakeOrigin, Checked) {
+fn setup() -> (FakeOrigin, CheckedOrigin) {
     let fake = FakeOrigin::new().with_frames(64);
     fake.put("k", sample(SIZE));
-    (fake.clone(), Checked::new(Arc::new(fake)))
+    (fake.clone(), CheckedOrigin::new(Arc::new(fake)))
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ impl Origin for Canned {
 
 #[test]
 fn a_page_must_fit_its_question() {
-    let listed = |key: &str| crate::Listed {
+    let listed = |key: &str| crate::ListedObject {
         key: key.to_owned(),
         size: 1,
         etag: None,
@@ -211,7 +211,7 @@ fn a_page_must_fit_its_question() {
     let asked = |delimiter, after: Option<&str>| List {
         prefix: "p/".to_owned(),
         delimiter,
-        after: after.map(|key| After::Key(key.to_owned())),
+        after: after.map(|key| PageStart::Key(key.to_owned())),
         limit: 9,
     };
     let good = [
@@ -240,7 +240,7 @@ fn a_page_must_fit_its_question() {
     for (asked, page) in bad {
         assert!(check_page(&asked, &page).is_err(), "{page:?}");
     }
-    let token = Some(After::Token("t".to_owned()));
+    let token = Some(PageStart::Token("t".to_owned()));
     let round = Listing {
         next: token.clone(),
         ..Listing::default()
@@ -259,7 +259,7 @@ async fn not_modified_is_an_answer_to_if_none_match_only() {
             last_modified: None,
         })
     });
-    let origin = Checked::new(Arc::new(canned));
+    let origin = CheckedOrigin::new(Arc::new(canned));
     let etag = ETag::parse("\"e\"").expect("valid");
     let mut request = get(bounded(0, 9));
     assert!(matches!(
@@ -293,7 +293,7 @@ async fn an_empty_object_may_answer_a_range_with_nothing() {
             body: Box::pin(futures_util::stream::empty()),
         }))
     });
-    let origin = Checked::new(Arc::new(canned));
+    let origin = CheckedOrigin::new(Arc::new(canned));
     let answer = content(&origin, get(Some(RangeSpec::Suffix(9)))).await;
     let answer = answer.expect("MinIO's answer");
     assert!(answer.range.is_empty());

@@ -19,10 +19,10 @@ const DELETION_TIME: Duration = Duration::from_secs(60);
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(crate) struct ReportedChanges(Mutex<Reported>);
+pub(crate) struct ReportedChanges(Mutex<ReportHistory>);
 
 #[derive(Debug)]
-struct Reported {
+struct ReportHistory {
     last: Generations<ObjectId, LastChange>,
     /// Whether the event of the last removal by this process is still to come.
     own_removals: Generations<ObjectId, bool>,
@@ -41,7 +41,7 @@ struct LastChange {
     sequencer: Option<Sequencer>,
 }
 
-impl Default for Reported {
+impl Default for ReportHistory {
     fn default() -> Self {
         Self {
             last: Generations::new(MAX_GENERATION),
@@ -57,7 +57,7 @@ fn is_late(at: Timestamp, now: Timestamp) -> bool {
 }
 
 impl ReportedChanges {
-    fn lock(&self) -> MutexGuard<'_, Reported> {
+    fn lock(&self) -> MutexGuard<'_, ReportHistory> {
         self.0.lock().recover()
     }
 

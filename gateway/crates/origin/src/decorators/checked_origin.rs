@@ -12,25 +12,25 @@ use futures_core::Stream;
 use futures_core::future::BoxFuture;
 
 use crate::{
-    After, Answer, Body, Condition, Content, Get, Guard, List, Listing, Origin, OriginError,
-    OriginWrite, Write, WriteOutcome,
+    Answer, Body, Condition, Content, Get, Guard, List, Listing, Origin, OriginError, OriginWrite,
+    PageStart, Write, WriteOutcome,
 };
 use tidegate_plan::{Bucket, ByteRange, ObjectKey, OriginId, RangeSpec, Version};
 
 /// An origin whose answers match their requests.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedOrigin {
     inner: Arc<dyn Origin>,
 }
 
-impl Checked {
+impl CheckedOrigin {
     /// Checks the answers of `inner`.
     pub(crate) fn new(inner: Arc<dyn Origin>) -> Self {
         Self { inner }
     }
 }
 
-impl Origin for Checked {
+impl Origin for CheckedOrigin {
     fn id(&self) -> OriginId {
         self.inner.id()
     }
@@ -97,7 +97,7 @@ fn check_page(asked: &List, page: &Listing) -> Result<(), &'static str> {
     if !keys().is_sorted_by(|a, b| a < b) || !folders().is_sorted_by(|a, b| a < b) {
         return Err("keys out of order");
     }
-    if let Some(After::Key(after)) = &asked.after
+    if let Some(PageStart::Key(after)) = &asked.after
         && keys().any(|key| key <= after.as_str())
     {
         return Err("a key from before where the page begins");
@@ -108,7 +108,7 @@ fn check_page(asked: &List, page: &Listing) -> Result<(), &'static str> {
     Ok(())
 }
 
-impl OriginWrite for Checked {
+impl OriginWrite for CheckedOrigin {
     fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         Box::pin(async move {
             let unguarded = matches!(

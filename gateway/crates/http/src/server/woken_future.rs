@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 
 /// A future that is polled when it was woken itself, however often its task runs.
-pub(crate) struct Dormant<F> {
+pub(crate) struct WokenFuture<F> {
     future: F,
     signal: Arc<Signal>,
     waker: Waker,
@@ -20,7 +20,7 @@ struct Signal {
     task: AtomicWaker,
 }
 
-impl<F: Future + Unpin> Dormant<F> {
+impl<F: Future + Unpin> WokenFuture<F> {
     pub(crate) fn new(future: F) -> Self {
         let signal = Arc::new(Signal {
             // Its first poll starts it.
@@ -46,7 +46,7 @@ impl Wake for Signal {
     }
 }
 
-impl<F: Future + Unpin> Future for Dormant<F> {
+impl<F: Future + Unpin> Future for WokenFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -77,7 +77,7 @@ mod tests {
             polls += 1;
             receive.as_mut().poll(cx)
         });
-        let mut dormant = Dormant::new(counted);
+        let mut dormant = WokenFuture::new(counted);
         for _ in 0..10 {
             assert!(futures_util::poll!(&mut dormant).is_pending());
         }
@@ -89,7 +89,7 @@ mod tests {
     #[tokio::test]
     async fn a_wake_up_reaches_the_task_that_waits() {
         let (send, receive) = oneshot::channel();
-        let task = tokio::spawn(Dormant::new(receive));
+        let task = tokio::spawn(WokenFuture::new(receive));
         tokio::task::yield_now().await;
         send.send(7).expect("it is waited for");
         assert_eq!(task.await.expect("it ends"), Ok(7));

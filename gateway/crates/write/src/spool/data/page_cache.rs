@@ -16,7 +16,7 @@ use tidegate_telemetry::locks::Recover as _;
 
 /// Bytes that went through the file cache.
 #[derive(Debug, Default)]
-pub(super) struct Cached {
+pub(super) struct PageCacheRanges {
     /// The ranges written since the last sync began.
     pub(super) unsynced: Extents,
     /// The ranges that the sync under way is to make durable.
@@ -28,7 +28,7 @@ pub(super) struct Cached {
     pub(super) stale: Extents,
 }
 
-impl Cached {
+impl PageCacheRanges {
     /// Returns whether the disk may not have some of a range.
     pub(super) fn awaits_disk(&self, range: ByteRange) -> bool {
         let mut waiting = self
@@ -64,7 +64,7 @@ impl Data {
         Ok(())
     }
 
-    pub(super) fn cached(&self) -> MutexGuard<'_, Cached> {
+    pub(super) fn cached(&self) -> MutexGuard<'_, PageCacheRanges> {
         self.cached.lock().recover()
     }
 

@@ -8,12 +8,12 @@ use tidegate_plan::{ObjectKey, Version};
 
 /// A version that a draft is based on, and its key.
 #[derive(Debug, Clone)]
-pub(crate) struct Pinned {
+pub(crate) struct BaseVersion {
     pub(crate) key: ObjectKey,
     pub(crate) version: Arc<Version>,
 }
 
-impl Pinned {
+impl BaseVersion {
     /// Converts it to its form in a journal.
     pub(crate) fn journal_base(&self) -> Base {
         Base {

@@ -18,7 +18,7 @@ use tidegate_telemetry::locks::Recover as _;
 
 /// The state that all readers of an open object share.
 #[derive(Debug)]
-pub(crate) struct Pinned {
+pub(crate) struct ObjectState {
     pub(crate) core: Arc<Core>,
     pub(crate) origin: Arc<dyn Origin>,
     pub(crate) id: ObjectId,
@@ -32,7 +32,7 @@ pub(crate) struct Pinned {
     first: Mutex<Option<Arc<Lease>>>,
 }
 
-impl Pinned {
+impl ObjectState {
     pub(crate) fn new(
         core: Arc<Core>,
         origin: Arc<dyn Origin>,

@@ -16,14 +16,14 @@ use tidegate_telemetry::locks::Recover as _;
 
 /// An origin that knows the time of its last good answer.
 #[derive(Debug)]
-pub(crate) struct Proven {
+pub(crate) struct ProvenOrigin {
     inner: Arc<dyn Origin>,
     /// Whether [`OriginError::NotFound`] may be the refusal of these credentials.
     missing_is_403: bool,
     last: Mutex<Option<Instant>>,
 }
 
-impl Proven {
+impl ProvenOrigin {
     /// Observes the answers of `inner`. `missing_is_403` is the setting of that name.
     pub(crate) fn new(inner: Arc<dyn Origin>, missing_is_403: bool) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Proven {
     }
 }
 
-impl Origin for Proven {
+impl Origin for ProvenOrigin {
     fn id(&self) -> OriginId {
         self.inner.id()
     }
@@ -100,7 +100,7 @@ impl Origin for Proven {
     }
 }
 
-impl OriginWrite for Proven {
+impl OriginWrite for ProvenOrigin {
     fn write(&self, write: Write) -> BoxFuture<'_, Result<WriteOutcome, OriginError>> {
         Box::pin(self.observe(self.inner.write(write), |_| true))
     }
@@ -118,10 +118,10 @@ mod tests {
 
     const GONE: OriginError = OriginError::Unavailable("not reached");
 
-    fn setup(missing_is_403: bool) -> (FakeOrigin, Proven) {
+    fn setup(missing_is_403: bool) -> (FakeOrigin, ProvenOrigin) {
         let fake = FakeOrigin::new();
         fake.put("k", "bytes");
-        let proven = Proven::new(Arc::new(fake.clone()), missing_is_403);
+        let proven = ProvenOrigin::new(Arc::new(fake.clone()), missing_is_403);
         (fake, proven)
     }
 

@@ -6,8 +6,8 @@ fn block(n: u64) -> ByteRange {
     ByteRange::new(n * 4096, (n + 1) * 4096)
 }
 
-fn of(blocks: impl IntoIterator<Item = u64>) -> Behind {
-    let behind = Behind::default();
+fn of(blocks: impl IntoIterator<Item = u64>) -> WriteBehindQueue {
+    let behind = WriteBehindQueue::default();
     for n in blocks {
         behind.push(block(n), Bytes::from(vec![n as u8; 4096]));
     }
@@ -37,7 +37,7 @@ impl BlockWriter {
 }
 
 /// Blocks that were tried on a full disk.
-fn refused(blocks: impl IntoIterator<Item = u64>) -> (Behind, BlockWriter) {
+fn refused(blocks: impl IntoIterator<Item = u64>) -> (WriteBehindQueue, BlockWriter) {
     let (behind, disk) = (of(blocks), BlockWriter::default());
     disk.is_full.set(true);
     behind.tend(|range, block| disk.write(range, block));

@@ -8,13 +8,13 @@ const BLOCK_BYTES: u64 = 256 << 10;
 /// The received bytes of a part. They are copied: a received piece is a slice of its connection's
 /// whole buffer, however short it is, and would keep that buffer.
 #[derive(Debug, Default)]
-pub(super) struct Filling {
+pub(super) struct PartBuffer {
     full: Vec<Bytes>,
     block: Vec<u8>,
     held: u64,
 }
 
-impl Filling {
+impl PartBuffer {
     /// Returns the number of bytes held.
     pub(super) fn held(&self) -> u64 {
         self.held
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn nothing_that_arrived_is_kept_and_no_more_than_is_needed() {
         let kept = Arc::new(());
-        let mut filling = Filling::default();
+        let mut filling = PartBuffer::default();
         let length = 2 * BLOCK_BYTES + 77;
         for at in 0..length {
             let arrived = Bytes::from_owner(Counted(kept.clone()));
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn bytes_stay_in_order_over_blocks() {
         let bytes: Vec<u8> = (0..3 * BLOCK_BYTES).map(|at| (at % 251) as u8).collect();
-        let mut filling = Filling::default();
+        let mut filling = PartBuffer::default();
         for piece in bytes.chunks(70_001) {
             filling.push(piece, u64::MAX);
         }

@@ -14,7 +14,7 @@ const MAX_KEYS: usize = 1000;
 
 /// The changes that one call reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Each {
+pub enum CallGrouping {
     /// All of a window.
     Window,
     /// Those of one folder.
@@ -25,7 +25,7 @@ pub enum Each {
 
 /// The changes of one window.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct WindowChanges {
     origins: BTreeMap<Arc<str>, OriginChanges>,
     /// The times of the first and the last change.
     span: Option<(Instant, Instant)>,
@@ -101,16 +101,21 @@ pub(crate) struct Call {
 
 /// The effect of a change on the changes that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Added {
+pub(crate) enum AddOutcome {
     /// It waits with the others.
     Kept,
     /// There were too many keys: from now on their common folder waits.
     Widened,
 }
 
-impl Pending {
+impl WindowChanges {
     /// Adds a change. It takes the place of one of its key that waits, unless that one has overtaken it.
-    pub(crate) fn add(&mut self, origin: &Arc<str>, change: &KeyChange, now: Instant) -> Added {
+    pub(crate) fn add(
+        &mut self,
+        origin: &Arc<str>,
+        change: &KeyChange,
+        now: Instant,
+    ) -> AddOutcome {
         self.changes(origin, &change.bucket, now).add(change)
     }
 
@@ -148,7 +153,7 @@ impl Pending {
     }
 
     /// Takes all changes, and returns the calls that report them.
-    pub(crate) fn take(&mut self, each: Each) -> Vec<Call> {
+    pub(crate) fn take(&mut self, each: CallGrouping) -> Vec<Call> {
         self.span = None;
         let origins = std::mem::take(&mut self.origins).into_values();
         origins.flat_map(|origin| origin.calls(each)).collect()
@@ -156,27 +161,27 @@ impl Pending {
 }
 
 impl Changes {
-    fn add(&mut self, change: &KeyChange) -> Added {
+    fn add(&mut self, change: &KeyChange) -> AddOutcome {
         let key = &change.key;
         let event = match change.is_overtaken {
             true => Event::Changed,
             false => change.kind.into(),
         };
         match self {
-            Self::Keys(keys) if change.is_overtaken && keys.contains_key(key) => Added::Kept,
+            Self::Keys(keys) if change.is_overtaken && keys.contains_key(key) => AddOutcome::Kept,
             Self::Keys(keys) if keys.len() < MAX_KEYS || keys.contains_key(key) => {
                 keys.insert(key.clone(), event);
-                Added::Kept
+                AddOutcome::Kept
             }
             Self::Keys(keys) => {
                 let mut folder = FolderChanges::of(keys);
                 folder.add(key, event);
                 *self = Self::Folder(folder);
-                Added::Widened
+                AddOutcome::Widened
             }
             Self::Folder(folder) => {
                 folder.add(key, event);
-                Added::Kept
+                AddOutcome::Kept
             }
         }
     }
@@ -243,7 +248,7 @@ impl FolderChanges {
 }
 
 impl OriginChanges {
-    fn calls(self, each: Each) -> Vec<Call> {
+    fn calls(self, each: CallGrouping) -> Vec<Call> {
         let bucket = self.bucket;
         let keys = match self.changes {
             Changes::Keys(keys) => keys,
@@ -256,10 +261,10 @@ impl OriginChanges {
             count: 1,
         };
         match each {
-            Each::Key => keys.iter().map(single).collect(),
-            Each::Window if keys.len() == 1 => keys.iter().map(single).collect(),
-            Each::Window => vec![FolderChanges::of(&keys).into_call(&bucket)],
-            Each::Folder => {
+            CallGrouping::Key => keys.iter().map(single).collect(),
+            CallGrouping::Window if keys.len() == 1 => keys.iter().map(single).collect(),
+            CallGrouping::Window => vec![FolderChanges::of(&keys).into_call(&bucket)],
+            CallGrouping::Folder => {
                 let mut folders = BTreeMap::<String, FolderChanges>::new();
                 for (key, event) in &keys {
                     let folder = folder_of(key.as_str());
@@ -283,15 +288,15 @@ mod tests {
     use super::*;
     use crate::tests::change;
 
-    fn pending(changes: &[(&str, ChangeKind)]) -> Pending {
-        let mut pending = Pending::default();
+    fn pending(changes: &[(&str, ChangeKind)]) -> WindowChanges {
+        let mut pending = WindowChanges::default();
         for (key, kind) in changes {
             pending.add(&"media".into(), &change(key, *kind), Instant::now());
         }
         pending
     }
 
-    fn told(pending: &mut Pending, each: Each) -> Vec<String> {
+    fn told(pending: &mut WindowChanges, each: CallGrouping) -> Vec<String> {
         let calls = pending.take(each).into_iter();
         calls
             .map(|call| format!("{} {} {}", call.key, call.event.name(), call.count))
@@ -310,7 +315,7 @@ mod tests {
     fn calls_are_for_keys_folders_or_all() {
         for (each, expected) in [
             (
-                Each::Key,
+                CallGrouping::Key,
                 &[
                     "a/b/1 created 1",
                     "a/b/2 removed 1",
@@ -318,16 +323,25 @@ mod tests {
                     "a/bc/4 removed 1",
                 ][..],
             ),
-            (Each::Folder, &["a/b/ changed 2", "a/bc/ removed 2"]),
-            (Each::Window, &["a/ changed 4"]),
+            (CallGrouping::Folder, &["a/b/ changed 2", "a/bc/ removed 2"]),
+            (CallGrouping::Window, &["a/ changed 4"]),
         ] {
             assert_eq!(told(&mut pending(&CHANGES), each), expected, "{each:?}");
         }
         let one = &CHANGES[..1];
-        assert_eq!(told(&mut pending(one), Each::Window), ["a/b/1 created 1"]);
-        assert_eq!(told(&mut pending(one), Each::Folder), ["a/b/ created 1"]);
+        assert_eq!(
+            told(&mut pending(one), CallGrouping::Window),
+            ["a/b/1 created 1"]
+        );
+        assert_eq!(
+            told(&mut pending(one), CallGrouping::Folder),
+            ["a/b/ created 1"]
+        );
         let top = [("1", ChangeKind::Created), ("2", ChangeKind::Created)];
-        assert_eq!(told(&mut pending(&top), Each::Window), [" created 2"]);
+        assert_eq!(
+            told(&mut pending(&top), CallGrouping::Window),
+            [" created 2"]
+        );
     }
 
     #[test]
@@ -340,22 +354,22 @@ mod tests {
         for key in ["a", "b"] {
             pending.add(&"media".into(), &overtaken(key), Instant::now());
         }
-        let told = told(&mut pending, Each::Key);
+        let told = told(&mut pending, CallGrouping::Key);
         assert_eq!(told, ["a created 1", "b changed 1"]);
     }
 
     #[test]
     fn too_many_keys_become_their_folder() {
-        let mut pending = Pending::default();
+        let mut pending = WindowChanges::default();
         let (origin, now) = (Arc::from("media"), Instant::now());
         for number in 0..3 * MAX_KEYS {
             let change = change(&format!("a/ü/{number}"), ChangeKind::Created);
             let added = pending.add(&origin, &change, now);
-            assert_eq!(added == Added::Widened, number == MAX_KEYS);
+            assert_eq!(added == AddOutcome::Widened, number == MAX_KEYS);
         }
         pending.add(&origin, &change("a/û/x", ChangeKind::Created), now);
         assert_eq!(pending.count(), 3001);
-        assert_eq!(told(&mut pending, Each::Key), ["a/ created 3001"]);
+        assert_eq!(told(&mut pending, CallGrouping::Key), ["a/ created 3001"]);
         assert_eq!(pending.count(), 0);
         assert!(pending.due(Duration::ZERO, Duration::ZERO).is_none());
     }
@@ -369,13 +383,13 @@ mod tests {
             count: 20,
         };
         let (origin, now) = (Arc::from("media"), Instant::now());
-        let mut alone = Pending::default();
+        let mut alone = WindowChanges::default();
         alone.add_folder(&origin, &folder, now);
-        assert_eq!(told(&mut alone, Each::Key), ["a/b/c/ created 20"]);
+        assert_eq!(told(&mut alone, CallGrouping::Key), ["a/b/c/ created 20"]);
         let mut pending = pending(&CHANGES[..2]);
         pending.add_folder(&origin, &folder, now);
         pending.add(&origin, &change("a/b/c/d", ChangeKind::Created), now);
-        assert_eq!(told(&mut pending, Each::Key), ["a/b/ changed 23"]);
+        assert_eq!(told(&mut pending, CallGrouping::Key), ["a/b/ changed 23"]);
     }
 
     #[test]
@@ -383,7 +397,7 @@ mod tests {
         let mut pending = pending(&CHANGES[..1]);
         let other = change("a/b/1", ChangeKind::Removed);
         pending.add(&"other".into(), &other, Instant::now());
-        let told = told(&mut pending, Each::Window);
+        let told = told(&mut pending, CallGrouping::Window);
         assert_eq!(told, ["a/b/1 created 1", "a/b/1 removed 1"]);
     }
 }

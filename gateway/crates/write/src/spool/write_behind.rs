@@ -20,7 +20,7 @@ pub(super) const MAX_WAITING_BLOCKS: usize = 16;
 
 /// See the module documentation.
 #[derive(Debug, Default)]
-pub(super) struct Behind {
+pub(super) struct WriteBehindQueue {
     queue: Mutex<BlockQueue>,
     changed: Condvar,
 }
@@ -47,7 +47,7 @@ impl BlockQueue {
     }
 }
 
-impl Behind {
+impl WriteBehindQueue {
     fn queue(&self) -> MutexGuard<'_, BlockQueue> {
         self.queue.lock().recover()
     }

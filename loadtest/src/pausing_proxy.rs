@@ -36,14 +36,14 @@ pub const CONFIG: &str = "a TCP proxy: answers delayed by 20 ms and held to 20 M
 
 /// A running proxy.
 #[derive(Debug)]
-pub struct Pausing {
+pub struct PausingProxy {
     addr: SocketAddr,
     task: JoinHandle<()>,
 }
 
 /// The state of all connections, by id.
 #[derive(Debug, Default)]
-struct Shared(Mutex<HashMap<u64, State>>);
+struct ConnectionStates(Mutex<HashMap<u64, State>>);
 
 #[derive(Debug, Clone, Copy)]
 struct State {
@@ -51,7 +51,7 @@ struct State {
     paused: bool,
 }
 
-impl Pausing {
+impl PausingProxy {
     /// Starts a proxy in front of `upstream`; its pauses follow from `seed`.
     ///
     /// # Errors
@@ -70,14 +70,14 @@ impl Pausing {
     }
 }
 
-impl Drop for Pausing {
+impl Drop for PausingProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 async fn accept(listener: TcpListener, upstream: SocketAddr, seed: u64) {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(ConnectionStates::default());
     let mut connections = tokio::task::JoinSet::new();
     let mut seeds = Random::new(seed);
     let mut id = 0;
@@ -97,7 +97,7 @@ async fn carry(
     client: TcpStream,
     upstream: SocketAddr,
     id: u64,
-    shared: &Shared,
+    shared: &ConnectionStates,
     random: Random,
 ) -> Result<()> {
     let server = TcpStream::connect(upstream).await?;
@@ -133,7 +133,7 @@ async fn answers(
     mut to: OwnedWriteHalf,
     asked: &Mutex<Instant>,
     id: u64,
-    shared: &Shared,
+    shared: &ConnectionStates,
     mut random: Random,
 ) -> Result<()> {
     let mut buffer = vec![0; PIECE];
@@ -161,7 +161,7 @@ async fn answers(
     }
 }
 
-impl Shared {
+impl ConnectionStates {
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, State>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -197,7 +197,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_last_busy_connection_may_not_pause() {
-        let shared = Shared::default();
+        let shared = ConnectionStates::default();
         assert!(!shared.carried(1, true));
         assert!(!shared.carried(2, false));
         assert!(shared.carried(1, true));

@@ -18,7 +18,7 @@ pub(super) const RCLONE: &str = "rclone-serve";
 pub(super) const SECOND_NGINX: &str = "second-nginx";
 
 /// A running server; dropped in this order.
-pub(super) struct Served {
+pub(super) struct RunningServer {
     pub(super) addr: SocketAddr,
     pub(super) config: String,
     _web: Web,
@@ -26,7 +26,7 @@ pub(super) struct Served {
     _cloud: Option<Cloud>,
 }
 
-impl Served {
+impl RunningServer {
     /// Starts the nginx before a server of the uploads of `local`.
     fn start(local: &Site, server: Peer, cloud: Option<Cloud>) -> Result<Self> {
         let places = local.places.another();
@@ -42,15 +42,15 @@ impl Served {
 }
 
 /// Starts a second nginx on the uploads of `local`.
-pub(super) fn second_nginx(context: &Context, local: &Site) -> Result<Served> {
+pub(super) fn second_nginx(context: &Context, local: &Site) -> Result<RunningServer> {
     let dir = context.dir().join(SECOND_NGINX);
     std::fs::create_dir_all(&dir)?;
     let server = nginx::static_files(&dir, &local.places.uploads())?;
-    Served::start(local, server, None)
+    RunningServer::start(local, server, None)
 }
 
 /// Starts rclone with its cache on disk (`full`), on a bucket with the uploads of `local`.
-pub(super) async fn rclone(context: &Context, local: &Site) -> Result<Served> {
+pub(super) async fn rclone(context: &Context, local: &Site) -> Result<RunningServer> {
     let dir = context.dir().join(RCLONE);
     std::fs::create_dir_all(&dir)?;
     let bucket = Bucket::create(context.origin().addr, RCLONE).await?;
@@ -62,7 +62,7 @@ pub(super) async fn rclone(context: &Context, local: &Site) -> Result<Served> {
         bucket: RCLONE.to_owned(),
     };
     let rclone = rclone::serve(&dir, &origin, Cache::Full)?;
-    Served::start(local, rclone, Some(cloud))
+    RunningServer::start(local, rclone, Some(cloud))
 }
 
 /// Puts the files of a folder and of those in it into the bucket.
