@@ -243,13 +243,14 @@ async fn half_open_connections_are_bounded_and_cut() {
     let stream = timeout(LONG, turn).await.expect("its turn comes");
     let (_, status, _) = get(stream, "/o").await;
     assert_eq!(status, 200);
-    // Those without a word, and those cut short.
-    let late = async || {
-        let words = ["tidegate_tls_handshakes_total", "late"];
-        whole.metric(&words).await
+    // Those without a word, and those cut short: when their time has come, or earlier for others that wait.
+    let cut = async || {
+        let late = whole.metric(&["tidegate_tls_handshakes_total", "late"]);
+        let displaced = whole.metric(&["tidegate_http_connections_displaced_total "]);
+        late.await + displaced.await
     };
     let all = async {
-        while late().await < CONNECTIONS {
+        while cut().await < CONNECTIONS {
             sleep(Duration::from_millis(10)).await;
         }
     };

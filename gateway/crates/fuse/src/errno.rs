@@ -1,6 +1,6 @@
 //! Maps the engine's errors to the numbers that a program sees: one table.
 
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use fuser::Errno;
 use tokio::time::Instant;
@@ -49,13 +49,24 @@ pub(crate) fn logged(error: &Error, key: &str) -> Errno {
     of(error)
 }
 
+/// The lines about changes that an outage has failed, of all mounts: renames and removals wait in no queue that tells of them.
+static OUTAGES: LazyLock<UnreadableDrafts> = LazyLock::new(UnreadableDrafts::default);
+
 /// Returns the number of a write error, which is logged unless the file just exists.
 pub(crate) fn written(error: &WriteError, key: &str) -> Errno {
     match error {
         WriteError::Exists => {}
         // The queue logs once that closed objects wait for a bucket that is down.
         WriteError::Origin(of_bucket) if is_outage(of_bucket) => {
-            tracing::debug!(%error, key, "a file could not be written");
+            let due = OUTAGES
+                .rate
+                .lock()
+                .recover()
+                .record(OUTAGES.started.elapsed());
+            match due {
+                Some(count) => tracing::warn!(%error, key, count, "a file could not be written"),
+                None => tracing::debug!(%error, key, "a file could not be written"),
+            }
         }
         error => tracing::warn!(%error, key, "a file could not be written"),
     }

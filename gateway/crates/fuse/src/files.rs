@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fuser::{Errno, FileAttr};
 use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{attr, errno, xattr};
@@ -64,6 +65,8 @@ pub(crate) struct Files {
     open: Handles<Handle>,
     folders: Handles<Folder>,
     kernel: OnceLock<Arc<dyn Kernel>>,
+    /// The places of reads that wait for a publish.
+    publish_waits: Semaphore,
     /// Requests for which the kernel holds a folder, and those for which it holds pages of a file.
     in_folders: Arc<UnansweredRequests>,
     reads: Arc<UnansweredRequests>,
@@ -104,6 +107,7 @@ impl Files {
             open: Handles::default(),
             folders: Handles::default(),
             kernel: OnceLock::new(),
+            publish_waits: Semaphore::new(read::MAX_PUBLISH_WAITS),
             in_folders: Arc::default(),
             reads: Arc::default(),
             lookup_backoff: LookupBackoff::default(),

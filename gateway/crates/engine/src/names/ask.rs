@@ -94,6 +94,7 @@ impl Engine {
         }
         for folder in folder::folders_of(&proof.key) {
             let folder = folder.trim_end_matches('/');
+            self.core.names.believe_folder(asked.origin, folder);
             self.core.names.put(asked, folder, Meaning::Folder);
         }
         Ok(true)

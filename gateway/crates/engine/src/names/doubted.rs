@@ -1,9 +1,12 @@
 //! Looks into the folders of a page that may have no key.
 
 use std::collections::HashSet;
+use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use tokio::time::timeout;
 
 use super::answer::NameRequest;
 use super::{NameRequestCause, of_listing};
@@ -17,8 +20,11 @@ const MAX_LOOKS: usize = 64;
 /// The most looks of a page at once.
 const MAX_CONCURRENT_LOOKS: usize = 8;
 
+/// The longest time for the looks of a page: a store may walk through all that was removed.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Removes the folders from a page that are doubted, and in which no key is. A look costs a listing of one key, and counts
-/// for the `ttl`. If it fails, the folder is believed.
+/// for the `negative_ttl`. If it fails or takes too long, the folder is believed.
 pub(super) async fn drop_empty_folders(
     core: &Core,
     origin: &Arc<dyn Origin>,
@@ -40,8 +46,11 @@ pub(super) async fn drop_empty_folders(
         is_empty.then_some(it.prefix)
     });
     let looks = stream::iter(looks).buffer_unordered(MAX_CONCURRENT_LOOKS);
-    let found: Vec<_> = looks.filter_map(|prefix| async { prefix }).collect().await;
-    empty.extend(found);
+    let looks = looks.for_each(|found| {
+        empty.extend(found);
+        ready(())
+    });
+    let _ = timeout(LOOK_TIMEOUT, looks).await;
     if !empty.is_empty() {
         page.folders.retain(|prefix| !empty.contains(prefix));
     }

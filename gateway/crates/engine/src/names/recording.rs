@@ -32,7 +32,8 @@ pub(super) fn record_page(
     let folder = page.folders.last().map(|it| below(it));
     let reached = object.max(folder).unwrap_or(before);
     let odd = is_odd(prefix, &page);
-    let something = !page.objects.is_empty() || !page.folders.is_empty();
+    let has_key = !page.objects.is_empty();
+    let something = has_key || !page.folders.is_empty();
     if let Some(marker) = page.objects.iter().find(|it| it.key == prefix) {
         let stored = marker.last_modified.unwrap_or(asked.at);
         core.note_marker((asked.origin, prefix), marker.etag.as_ref(), stored);
@@ -52,7 +53,7 @@ pub(super) fn record_page(
     });
     let path = prefix.trim_end_matches('/');
     if something {
-        record_folders(core, asked, prefix);
+        record_folders(core, asked, prefix, has_key);
     } else if number == 0 && next.is_none() && !path.is_empty() {
         // It may be one that a listing of its parent shows all the same.
         core.names.doubt_folder(asked.origin, path);
@@ -113,10 +114,13 @@ fn drop_missing(core: &Core, prefix: &str, found: &[(String, FolderEntry<ListedF
     }
 }
 
-/// Records the folders on the way to a listed key.
-fn record_folders(core: &Core, asked: &NameRequest, prefix: &str) {
+/// Records the folders on the way to what was listed. `has_key`: a key is among it.
+fn record_folders(core: &Core, asked: &NameRequest, prefix: &str, has_key: bool) {
     for folder in folder::folders_of(prefix) {
         let folder = folder.trim_end_matches('/');
+        if has_key {
+            core.names.believe_folder(asked.origin, folder);
+        }
         core.names.put(asked, folder, Meaning::Folder);
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use fuser::Errno;
+use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 
 use super::Files;
@@ -39,7 +40,8 @@ const MAX_FOLDERS: usize = 64;
 /// Makes the kernel forget the names of these nodes, and with `pages` their pages. Blocks.
 fn drop_all(kernel: &dyn Kernel, nodes: &[Arc<Node>], pages: bool) {
     for node in nodes {
-        if pages {
+        // Those of a draft are of bytes that the bucket does not have yet.
+        if pages && !node.pages().is_draft() {
             kernel.drop_pages(node.ino);
         }
         kernel.drop_name(node.parent(), &node.name());
@@ -135,14 +137,21 @@ impl Files {
         let drops = folders.into_iter().map(move |(folder, nodes)| {
             let (in_folders, reads, kernel) = (in_folders.clone(), reads.clone(), kernel.clone());
             async move {
-                if pages {
-                    for node in &nodes {
-                        reads.until_free(node.ino).await;
-                    }
-                }
                 in_folders.until_free(folder).await;
-                let told = tokio::task::spawn_blocking(move || drop_all(&*kernel, &nodes, pages));
-                let _ = told.await;
+                let is_held =
+                    |node: &Arc<Node>| pages && reads.is_held(node.ino) && !node.pages().is_draft();
+                let (held, free): (Vec<_>, Vec<_>) = nodes.into_iter().partition(is_held);
+                let own = kernel.clone();
+                let _ = tokio::task::spawn_blocking(move || drop_all(&*own, &free, pages)).await;
+                // A file that is read for long keeps none of the others waiting.
+                let late = held.into_iter().map(|node| async {
+                    reads.until_free(node.ino).await;
+                    in_folders.until_free(folder).await;
+                    let own = kernel.clone();
+                    let told = move || drop_all(&*own, &[node], pages);
+                    let _ = tokio::task::spawn_blocking(told).await;
+                });
+                join_all(late).await;
             }
         });
         // One folder that is renamed for minutes does not keep the others waiting.

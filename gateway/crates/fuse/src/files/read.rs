@@ -33,6 +33,12 @@ impl AsRef<[u8]> for ReadData {
     }
 }
 
+/// The most reads of a mount that wait for a publish: the kernel has so many at a time, of all files.
+pub(super) const MAX_PUBLISH_WAITS: usize = 16;
+
+/// The most deadlines that a read waits for a publish that gets on.
+const MAX_DEADLINES: u32 = 4;
+
 impl Files {
     /// Reads up to `size` bytes from `offset` on; fewer only at the end of the file.
     pub(crate) async fn read(
@@ -71,9 +77,14 @@ impl Files {
         }
     }
 
-    /// Waits until a closed draft is in the bucket, and returns whether it is. Ends at once when the mount goes.
+    /// Waits until a closed draft is in the bucket, and returns whether it is. Ends at once when the mount goes, or where
+    /// [`MAX_PUBLISH_WAITS`] reads wait.
     async fn is_published(&self, writer: &Writer) -> Result<bool, Errno> {
-        let published = writer.wait_for_gone_bytes(self.settings.deadline);
+        let Ok(_place) = self.publish_waits.try_acquire() else {
+            return Ok(false);
+        };
+        let deadline = self.settings.deadline;
+        let published = writer.wait_for_gone_bytes(deadline, MAX_DEADLINES * deadline);
         self.until_stopped(published.map(Ok)).await
     }
 

@@ -70,6 +70,11 @@ impl UnansweredRequests {
         }
     }
 
+    /// Returns whether a request holds a node.
+    pub(crate) fn is_held(&self, ino: u64) -> bool {
+        self.table().nodes.contains_key(&ino)
+    }
+
     /// Waits until no request holds a node, for [`CALM_TIMEOUT`] at most; then until all are answered that began by then,
     /// and none holds it alone. Look-ups that begin later are not waited for: in a busy folder there is always one.
     pub(crate) async fn until_free(&self, ino: u64) {

@@ -117,7 +117,7 @@ impl UnreadableDraft {
     /// waits for room.
     pub async fn wait_for_publish(&self) -> bool {
         let most = self.0.inner.settings.patience;
-        self.0.wait_for_gone_bytes(most).await
+        self.0.wait_for_gone_bytes(most, most).await
     }
 }
 

@@ -68,10 +68,12 @@ impl SharedDraft {
     }
 
     /// Waits until the bytes of a closed draft that have left the spool can be read: it is published then. Returns `false`
-    /// if that is not to be expected: it was refused, a writer has changed it, or nothing of it was sent within `most`.
-    pub(crate) async fn wait_for_gone_bytes(&self, most: Duration) -> bool {
+    /// if that is not to be expected: it was refused, a writer has changed it, nothing of it was sent within `most`, or it took
+    /// longer than `in_all`.
+    pub(crate) async fn wait_for_gone_bytes(&self, most: Duration, in_all: Duration) -> bool {
         let stop = &self.inner.core.stop;
         let mut progress = self.progress.subscribe();
+        let end = Instant::now() + in_all;
         let (mut until, mut sent_before) = (Instant::now() + most, 0);
         loop {
             progress.mark_unchanged();
@@ -85,14 +87,17 @@ impl SharedDraft {
                     return false;
                 }
                 // The tries of an outage are reported as well, and are no progress.
-                let sent = state.draft().sent_parts().count();
-                if sent != sent_before || phase.trouble().is_none() {
+                let sent = match phase.trouble() {
+                    None => sent_before + 1,
+                    Some(_) => state.draft().sent_parts().count(),
+                };
+                if sent != sent_before {
                     until = Instant::now() + most;
                 }
                 sent_before = sent;
             }
             tokio::select! {
-                moved = timeout_at(until, progress.changed()) => {
+                moved = timeout_at(until.min(end), progress.changed()) => {
                     if moved.is_err() {
                         return false;
                     }

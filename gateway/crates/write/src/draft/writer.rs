@@ -169,8 +169,8 @@ impl Writer {
     /// Waits for the bytes that [`Writer::read_at`] has reported as [`WriteError::Gone`], if the object is closed: they can
     /// be read once it is in the bucket. Returns whether the caller may try again. `false`: the object is not closed or was
     /// refused, or nothing of it was sent within `most`.
-    pub async fn wait_for_gone_bytes(&self, most: Duration) -> bool {
-        self.writing.wait_for_gone_bytes(most).await
+    pub async fn wait_for_gone_bytes(&self, most: Duration, in_all: Duration) -> bool {
+        self.writing.wait_for_gone_bytes(most, in_all).await
     }
 
     /// Changes the length. Truncates the rest, or appends zeros.

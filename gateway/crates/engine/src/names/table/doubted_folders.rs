@@ -31,7 +31,7 @@ struct Doubt {
 pub(in crate::names) struct DoubtedFolder {
     /// It ends in `/`.
     pub(in crate::names) prefix: String,
-    /// Whether a look found it empty, less than the `ttl` ago.
+    /// Whether a look found it empty, less than the `negative_ttl` ago.
     pub(in crate::names) is_empty: bool,
 }
 
@@ -64,11 +64,13 @@ impl DoubtedFolders {
         self.all.insert(path, Doubt { changed, empty });
     }
 
-    /// Returns whether the last look has found the folder empty, and is young enough.
+    /// Returns whether the last look has found the folder empty, and is as young as a name must be that counts as missing:
+    /// another gateway may have made the folder since.
     fn is_empty(&self, doubt: &Doubt, asked: &NameRequest) -> bool {
+        let longest = asked.ttl.min(asked.negative_ttl);
         doubt
             .empty
-            .is_some_and(|(epoch, at)| epoch >= self.purged && asked.age(at) < asked.ttl)
+            .is_some_and(|(epoch, at)| epoch >= self.purged && asked.age(at) < longest)
     }
 }
 
@@ -78,6 +80,14 @@ impl Table {
         let mut names = self.lock();
         let epoch = self.epoch();
         names.doubted.insert((origin, path.into()), epoch);
+    }
+
+    /// Believes a folder in which a key was found.
+    pub(in crate::names) fn believe_folder(&self, origin: OriginId, path: &str) {
+        let mut names = self.lock();
+        if !names.doubted.all.is_empty() {
+            names.doubted.all.remove(&(origin, path.into()));
+        }
     }
 
     /// Returns those of a page's folders that are doubted.
