@@ -320,7 +320,7 @@ fn a_change_ends_what_a_look_into_a_folder_has_found() {
     let look = asked(&table, 0);
     assert!(!is_empty(0));
     table.note_look(&look, "f/a/", true);
-    assert!(is_empty(99) && !is_empty(100));
+    assert!(is_empty(9) && !is_empty(10));
     table.forget_key(ORIGIN, "f/a/x");
     assert!(!is_empty(0));
     // This look was sent before the change.
