@@ -40,8 +40,7 @@ const MAX_FOLDERS: usize = 64;
 /// Makes the kernel forget the names of these nodes, and with `pages` their pages. Blocks.
 fn drop_all(kernel: &dyn Kernel, nodes: &[Arc<Node>], pages: bool) {
     for node in nodes {
-        // Those of a draft are of bytes that the bucket does not have yet.
-        if pages && !node.pages().is_draft() {
+        if pages {
             kernel.drop_pages(node.ino);
         }
         kernel.drop_name(node.parent(), &node.name());
@@ -138,8 +137,7 @@ impl Files {
             let (in_folders, reads, kernel) = (in_folders.clone(), reads.clone(), kernel.clone());
             async move {
                 in_folders.until_free(folder).await;
-                let is_held =
-                    |node: &Arc<Node>| pages && reads.is_held(node.ino) && !node.pages().is_draft();
+                let is_held = |node: &Arc<Node>| pages && reads.is_held(node.ino);
                 let (held, free): (Vec<_>, Vec<_>) = nodes.into_iter().partition(is_held);
                 let own = kernel.clone();
                 let _ = tokio::task::spawn_blocking(move || drop_all(&*own, &free, pages)).await;
