@@ -79,29 +79,44 @@ async fn an_edition_whose_sync_failed_does_not_replace_the_promised_one() {
 
 /// The disk fails the sync of a close, and its program is told of the error: HTTP serves what the bucket has, during the
 /// sync as well. A close that succeeds is served.
-#[tokio::test(start_paused = true)]
-async fn a_close_that_the_disk_failed_is_not_served() {
+#[test]
+fn a_close_that_the_disk_failed_is_not_served() {
+    // The calls to the disk have one thread, which the test can hold.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .max_blocking_threads(1)
+        .build()
+        .expect("a runtime");
     for is_synced_before in [false, true] {
-        let desk = Desk::new(Terms::background());
-        let writer = desk.create(KEY).await;
-        put(&writer, 0, &"first".into()).await;
-        if is_synced_before {
-            writer.sync().await.expect("durable");
-            put(&writer, 0, &"later".into()).await;
-        }
-        desk.bucket().set_faults([down()]);
-        faults::fail_next(desk.spool.path(), 0, 1);
-        let path = desk.writers.write_path().clone();
-        let is_served = || path.closed_draft(source(&desk), &valid(KEY)).is_some();
-        let mut close = Box::pin(writer.commit(Commit::Background));
-        assert!(poll!(&mut close).is_pending(), "it syncs");
-        assert!(!is_served(), "nothing is promised yet");
-        close.await.expect_err("the disk fails");
-        assert!(!is_served(), "its program was told of the error");
-        writer.commit(Commit::Background).await.expect("durable");
-        assert!(is_served());
-        drop(writer);
+        runtime.block_on(failed_close(is_synced_before));
     }
+}
+
+async fn failed_close(is_synced_before: bool) {
+    let desk = Desk::new(Terms::background());
+    let writer = desk.create(KEY).await;
+    put(&writer, 0, &"first".into()).await;
+    if is_synced_before {
+        writer.sync().await.expect("durable");
+        put(&writer, 0, &"later".into()).await;
+    }
+    desk.bucket().set_faults([down()]);
+    faults::fail_next(desk.spool.path(), 0, 1);
+    let path = desk.writers.write_path().clone();
+    let is_served = || path.closed_draft(source(&desk), &valid(KEY)).is_some();
+    let (free, held) = std::sync::mpsc::channel::<()>();
+    let holds = tokio::task::spawn_blocking(move || held.recv().is_err());
+    let mut close = Box::pin(writer.commit(Commit::Background));
+    assert!(poll!(&mut close).is_pending(), "it syncs");
+    assert!(!is_served(), "nothing is promised yet");
+    drop(free);
+    close.await.expect_err("the disk fails");
+    assert!(holds.await.expect("no panic"));
+    assert!(!is_served(), "its program was told of the error");
+    writer.commit(Commit::Background).await.expect("durable");
+    assert!(is_served());
+    drop(writer);
 }
 
 /// A program syncs a file that is being published, and waits for the journal until the bucket has it.
