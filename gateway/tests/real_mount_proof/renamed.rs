@@ -47,7 +47,7 @@ fn content(number: usize) -> Vec<u8> {
     }
 }
 
-/// What a program sees of a file that a rename must keep.
+/// The attributes of a file that a rename must keep.
 #[derive(Debug, PartialEq, Eq)]
 struct Kept {
     number: u64,

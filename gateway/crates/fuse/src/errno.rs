@@ -50,37 +50,30 @@ pub(crate) fn logged(error: &Error, key: &str) -> Errno {
 }
 
 /// The lines about changes that an outage has failed, of all mounts: renames and removals wait in no queue that tells of them.
-static OUTAGES: LazyLock<UnreadableDrafts> = LazyLock::new(UnreadableDrafts::default);
+static OUTAGES: LazyLock<FailureRate> = LazyLock::new(FailureRate::default);
 
 /// Returns the number of a write error, which is logged unless the file just exists.
 pub(crate) fn written(error: &WriteError, key: &str) -> Errno {
     match error {
         WriteError::Exists => {}
         // The queue logs once that closed objects wait for a bucket that is down.
-        WriteError::Origin(of_bucket) if is_outage(of_bucket) => {
-            let due = OUTAGES
-                .rate
-                .lock()
-                .recover()
-                .record(OUTAGES.started.elapsed());
-            match due {
-                Some(count) => tracing::warn!(%error, key, count, "a file could not be written"),
-                None => tracing::debug!(%error, key, "a file could not be written"),
-            }
-        }
+        WriteError::Origin(of_bucket) if is_outage(of_bucket) => match OUTAGES.record() {
+            Some(count) => tracing::warn!(%error, key, count, "a file could not be written"),
+            None => tracing::debug!(%error, key, "a file could not be written"),
+        },
         error => tracing::warn!(%error, key, "a file could not be written"),
     }
     of_write(error)
 }
 
-/// The log of reads of written files that are not in the bucket yet: few lines, because a program reads on.
+/// The rate of lines about failures of one kind: few, because programs try again.
 #[derive(Debug)]
-pub(crate) struct UnreadableDrafts {
+pub(crate) struct FailureRate {
     started: Instant,
     rate: Mutex<LogRate>,
 }
 
-impl Default for UnreadableDrafts {
+impl Default for FailureRate {
     fn default() -> Self {
         Self {
             started: Instant::now(),
@@ -89,16 +82,20 @@ impl Default for UnreadableDrafts {
     }
 }
 
-impl UnreadableDrafts {
-    /// Returns the number of the error of a read. Logs it if a line is due.
-    pub(crate) fn logged(&self, error: &WriteError, key: &str) -> Errno {
-        let now = self.started.elapsed();
-        let due = self.rate.lock().recover().record(now);
-        if let Some(count) = due {
-            tracing::warn!(%error, key, count, "a file that is not in the bucket yet could not be read");
-        }
-        of_write(error)
+impl FailureRate {
+    /// Records a failure. Returns the number of failures since the last line, if one is due.
+    fn record(&self) -> Option<u64> {
+        self.rate.lock().recover().record(self.started.elapsed())
     }
+}
+
+/// Returns the number of the error of a read of a written file that is not in the bucket yet. Logs it if `rate` has a line
+/// due.
+pub(crate) fn unread(rate: &FailureRate, error: &WriteError, key: &str) -> Errno {
+    if let Some(count) = rate.record() {
+        tracing::warn!(%error, key, count, "a file that is not in the bucket yet could not be read");
+    }
+    of_write(error)
 }
 
 /// Returns whether the error is the same for every object of the bucket, until that answers again.

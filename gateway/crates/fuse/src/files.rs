@@ -71,7 +71,7 @@ pub(crate) struct Files {
     in_folders: Arc<UnansweredRequests>,
     reads: Arc<UnansweredRequests>,
     lookup_backoff: LookupBackoff,
-    unreadable: errno::UnreadableDrafts,
+    unread: errno::FailureRate,
     /// Whether files that bypass the kernel's pages can be mapped all the same.
     pub(crate) maps: AtomicBool,
 }
@@ -111,7 +111,7 @@ impl Files {
             in_folders: Arc::default(),
             reads: Arc::default(),
             lookup_backoff: LookupBackoff::default(),
-            unreadable: errno::UnreadableDrafts::default(),
+            unread: errno::FailureRate::default(),
             maps: AtomicBool::new(false),
         }
     }

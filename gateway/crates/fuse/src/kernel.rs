@@ -33,7 +33,7 @@ use adapter::until_answered;
 pub(crate) use listing::names;
 use listing::{fill, fill_plus};
 pub(crate) use notifier::KernelNotifier;
-use reply::{creator, send};
+use reply::{creator, entry, send};
 
 /// Requests that the kernel may have in flight on its own account, mainly read-ahead. Its default of 12 is less than a
 /// few readers keep busy.
@@ -77,10 +77,7 @@ impl Filesystem for Adapter {
         let (files, name) = (self.files.clone(), name.to_owned());
         let held = self.files.hold_folder(parent.0, Hold::Shared);
         let work = async move { files.look_up(parent.0, name).await };
-        let reply = |done| match done {
-            Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
-            Err(errno) => reply.error(errno),
-        };
+        let reply = entry(reply);
         self.answer_long(Operation::LookUp, work, until_answered(held, reply));
     }
 
@@ -91,10 +88,7 @@ impl Filesystem for Adapter {
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         let files = self.files.clone();
         let work = async move { files.getattr(ino.0).await };
-        self.answer(Operation::GetAttr, work, |done| match done {
-            Ok((attr, fresh)) => reply.attr(&fresh, &attr),
-            Err(errno) => reply.error(errno),
-        });
+        self.answer(Operation::GetAttr, work, reply::attr(reply));
     }
 
     fn open(&self, of: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {

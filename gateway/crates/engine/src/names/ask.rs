@@ -11,7 +11,7 @@ use super::{Answer, Doubts, NameKind, NameRequestCause, of_listing, version_only
 use crate::open::records;
 use crate::{Engine, Error, ReadContext};
 use tidegate_origin::{List, Listing};
-use tidegate_plan::{ObjectKey, folder};
+use tidegate_plan::{ObjectKey, Timestamp, folder};
 
 impl Engine {
     /// Asks both questions concurrently, or those that remain.
@@ -89,9 +89,7 @@ impl Engine {
         let Some(proof) = self.core.run_on_origin_runtime(ask).await? else {
             return Ok(false);
         };
-        if let Ok(key) = ObjectKey::new(&proof.key) {
-            records::drop_missing(&self.core, &source.object(&key), at);
-        }
+        self.note_shown(source, &proof.key, at);
         for folder in folder::folders_of(&proof.key) {
             let folder = folder.trim_end_matches('/');
             self.core.names.believe_folder(asked.origin, folder);
@@ -110,10 +108,15 @@ impl Engine {
         let ask = async move { origin.list(list).await.map_err(of_listing) };
         let page = self.core.run_on_origin_runtime(ask).await?;
         for listed in &page.objects {
-            if let Ok(key) = ObjectKey::new(&listed.key) {
-                records::drop_missing(&self.core, &source.object(&key), at);
-            }
+            self.note_shown(source, &listed.key, at);
         }
         Ok(page)
+    }
+
+    /// Records that a request of the time `at` has shown a key.
+    fn note_shown(&self, source: &ReadContext, key: &str, at: Timestamp) {
+        if let Ok(key) = ObjectKey::new(key) {
+            records::drop_missing(&self.core, &source.object(&key), at);
+        }
     }
 }

@@ -1,13 +1,15 @@
-//! What the kernel is told unasked: to drop names, and pages with attributes. Each waits for the requests that the kernel
-//! would make it wait for (see `unanswered`).
+//! Notifications of a mount to the kernel, which has not asked: to drop names, and pages with attributes. Each waits for the
+//! requests that the kernel would make it wait for (see `unanswered`).
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
 use fuser::Errno;
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
+use tokio::task::JoinHandle;
 
 use super::Files;
 use super::unanswered::{Hold, UnansweredRequest};
@@ -54,7 +56,7 @@ impl Files {
     }
 
     /// Does the same for a change of a name that may be a folder's: the kernel holds that folder as well.
-    pub(crate) fn hold_name(&self, parent: u64, name: &std::ffi::OsStr) -> Vec<UnansweredRequest> {
+    pub(crate) fn hold_name(&self, parent: u64, name: &OsStr) -> Vec<UnansweredRequest> {
         let mut held = vec![self.hold_folder(parent, Hold::Alone)];
         if let (Some(parent), Some(name)) = (self.nodes.get(parent), name.to_str()) {
             let key = format!("{}{name}/", parent.key());
@@ -69,15 +71,19 @@ impl Files {
         self.reads.begin(ino, Hold::Shared)
     }
 
+    /// Begins to drop pages. The task's result says whether that was done. `None`: there is no kernel.
+    fn begin_drop(&self, ino: u64) -> Option<JoinHandle<bool>> {
+        let (kernel, reads) = (self.kernel.get().cloned()?, self.reads.clone());
+        Some(tokio::spawn(async move {
+            reads.until_free(ino).await;
+            let told = tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
+            told.await.unwrap_or(false)
+        }))
+    }
+
     /// Drops pages in the background: while the kernel waits for an answer it may hold them.
     pub(crate) fn drop_pages_later(&self, ino: u64) {
-        if let Some(kernel) = self.kernel.get().cloned() {
-            let reads = self.reads.clone();
-            tokio::spawn(async move {
-                reads.until_free(ino).await;
-                tokio::task::spawn_blocking(move || kernel.drop_pages(ino)).await
-            });
-        }
+        drop(self.begin_drop(ino));
     }
 
     /// Drops a name in the background.
@@ -94,16 +100,10 @@ impl Files {
     /// Drops the pages of a file. Returns whether that was done within half the deadline; if not, it is done later. If the
     /// caller gives up, the next open drops them.
     pub(crate) async fn drop_pages(&self, node: &Node) -> bool {
-        let Some(kernel) = self.kernel.get().cloned() else {
+        let Some(told) = self.begin_drop(node.ino) else {
             return false;
         };
         let mut unseen = UnseenDrop(Some(node));
-        let (ino, reads) = (node.ino, self.reads.clone());
-        let told = tokio::spawn(async move {
-            reads.until_free(ino).await;
-            let told = tokio::task::spawn_blocking(move || kernel.drop_pages(ino));
-            told.await.unwrap_or(false)
-        });
         let told = tokio::time::timeout(self.settings.deadline / 2, told);
         let told = async { told.await.map_err(|_| Errno::EIO) };
         let dropped = matches!(self.until_stopped(told).await, Ok(Ok(true)));

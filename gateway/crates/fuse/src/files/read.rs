@@ -72,7 +72,8 @@ impl Files {
             };
             let is_gone = matches!(error, WriteError::Gone(_));
             if !is_gone || !self.is_published(writer).await? {
-                return Err(self.unreadable.logged(&error, writer.key().as_str()));
+                let key = writer.key();
+                return Err(errno::unread(&self.unread, &error, key.as_str()));
             }
         }
     }

@@ -1,8 +1,33 @@
 //! Small conversions of requests and replies.
 
-use fuser::{Errno, ReplyXattr, Request};
+use fuser::{Errno, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr, Request};
 
-use crate::files::Creator;
+use super::GENERATION;
+use crate::files::{Creator, TimedAttr};
+
+/// Returns an answer of nothing but success.
+pub(super) fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), Errno>) + Send + 'static {
+    |done| match done {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+/// Returns an answer with the attributes of a node.
+pub(super) fn attr(reply: ReplyAttr) -> impl FnOnce(Result<TimedAttr, Errno>) + Send + 'static {
+    |done| match done {
+        Ok((attr, fresh)) => reply.attr(&fresh, &attr),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+/// Returns an answer with the node of a name.
+pub(super) fn entry(reply: ReplyEntry) -> impl FnOnce(Result<TimedAttr, Errno>) + Send + 'static {
+    |done| match done {
+        Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
+        Err(errno) => reply.error(errno),
+    }
+}
 
 /// Returns the user who makes a file of this mode.
 pub(super) fn creator(of: &Request, mode: u32) -> Creator {

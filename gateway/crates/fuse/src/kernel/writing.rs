@@ -11,18 +11,12 @@ use fuser::{
 use rustix::fs::OFlags;
 
 use super::adapter::until_answered;
+use super::reply::{self, empty, entry};
 use super::{Adapter, GENERATION};
 use crate::attr;
 use crate::files::{CopyEnd, Creator, Hold, SetAttr};
 use crate::metrics::Operation;
 use tidegate_plan::attributes::UnixTime;
-
-fn empty(reply: ReplyEmpty) -> impl FnOnce(Result<(), Errno>) + Send + 'static {
-    |done| match done {
-        Ok(()) => reply.ok(),
-        Err(errno) => reply.error(errno),
-    }
-}
 
 /// Converts a time of utimensat(2).
 pub(crate) fn time(time: TimeOrNow) -> UnixTime {
@@ -107,10 +101,7 @@ impl Adapter {
         let files = self.files.clone();
         let held = self.files.hold_folder(ino.0, Hold::Alone);
         let work = async move { files.setattr(ino.0, set).await };
-        let reply = |done| match done {
-            Ok((attr, fresh)) => reply.attr(&fresh, &attr),
-            Err(errno) => reply.error(errno),
-        };
+        let reply = reply::attr(reply);
         self.answer_long(Operation::SetAttr, work, until_answered(held, reply));
     }
 
@@ -178,10 +169,7 @@ impl Adapter {
         let target = target.to_owned();
         let held = self.files.hold_folder(parent.0, Hold::Alone);
         let work = async move { files.symlink((parent.0, name), target, creator).await };
-        let reply = |done| match done {
-            Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
-            Err(errno) => reply.error(errno),
-        };
+        let reply = entry(reply);
         self.answer(Operation::SymLink, work, until_answered(held, reply));
     }
 
@@ -194,10 +182,7 @@ impl Adapter {
         let (files, name) = (self.files.clone(), name.to_owned());
         let held = self.files.hold_folder(parent.0, Hold::Alone);
         let work = async move { files.mkdir(parent.0, name, creator).await };
-        let reply = |done| match done {
-            Ok((attr, fresh)) => reply.entry(&fresh, &attr, GENERATION),
-            Err(errno) => reply.error(errno),
-        };
+        let reply = entry(reply);
         self.answer(Operation::MkDir, work, until_answered(held, reply));
     }
 

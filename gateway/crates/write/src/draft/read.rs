@@ -87,14 +87,13 @@ impl SharedDraft {
                     return false;
                 }
                 // The tries of an outage are reported as well, and are no progress.
-                let sent = match phase.trouble() {
-                    None => sent_before + 1,
-                    Some(_) => state.draft().sent_parts().count(),
+                let gets_on = phase.trouble().is_none() || {
+                    let sent = state.draft().sent_parts().count();
+                    std::mem::replace(&mut sent_before, sent) != sent
                 };
-                if sent != sent_before {
+                if gets_on {
                     until = Instant::now() + most;
                 }
-                sent_before = sent;
             }
             tokio::select! {
                 moved = timeout_at(until.min(end), progress.changed()) => {

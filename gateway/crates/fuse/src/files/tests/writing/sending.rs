@@ -48,6 +48,17 @@ impl World {
         }
         (ino, handle)
     }
+
+    /// Returns a world with the file closed in an outage, its number, and a handle that reads it.
+    async fn closed_in_outage() -> (Self, u64, u64) {
+        let world = Self::with_small_spool();
+        let (ino, handle) = world.write_large().await;
+        let down = Fault::Refuse(OriginError::Unavailable("down"));
+        world.bucket.set_faults([down]);
+        world.done(handle).await;
+        let (reader, _) = world.open(ino).await;
+        (world, ino, reader)
+    }
 }
 
 /// Reads a part of the file that has left the spool.
@@ -99,12 +110,7 @@ async fn a_reader_waits_longer_than_the_deadline_while_parts_are_sent() {
 /// The tries of the queue are no progress.
 #[tokio::test(start_paused = true)]
 async fn a_reader_gives_up_after_the_deadline_of_an_outage() {
-    let world = World::with_small_spool();
-    let (ino, handle) = world.write_large().await;
-    let down = Fault::Refuse(OriginError::Unavailable("down"));
-    world.bucket.set_faults([down]);
-    world.done(handle).await;
-    let (reader, _) = world.open(ino).await;
+    let (world, _, reader) = World::closed_in_outage().await;
     // The queue has failed once and tries again all the time.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let since = tokio::time::Instant::now();
@@ -126,12 +132,7 @@ async fn a_reader_gives_up_after_the_deadline_of_an_outage() {
 /// The file is another version then, as it is while a program writes to it.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_waits_learns_that_the_file_is_written_to_again() {
-    let world = World::with_small_spool();
-    let (ino, handle) = world.write_large().await;
-    let down = Fault::Refuse(OriginError::Unavailable("down"));
-    world.bucket.set_faults([down]);
-    world.done(handle).await;
-    let (reader, _) = world.open(ino).await;
+    let (world, ino, reader) = World::closed_in_outage().await;
     let reading = tokio::spawn(read_gone(world.files.clone(), reader));
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(!reading.is_finished());
