@@ -119,6 +119,17 @@ impl Bucket {
         answer.with_context(|| format!("put {key}")).map(drop)
     }
 
+    /// Writes one object that carries a tag, by which a gateway may be told to purge it.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn put_tagged(&self, key: &str, tag: &str, bytes: Bytes) -> Result<()> {
+        let put = self.client.put_object().bucket(&self.name).key(key);
+        let put = put.metadata("cache-tags", tag).body(bytes.into());
+        let answer = put.send().await.map_err(plainly);
+        answer.with_context(|| format!("put {key}")).map(drop)
+    }
+
     /// Returns a signed URL that reads an object within an hour.
     ///
     /// # Errors

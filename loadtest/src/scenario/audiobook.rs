@@ -295,7 +295,7 @@ impl Ways {
             return;
         };
         for (name, least) in [
-            ("ceiling", 0.95),
+            ("ceiling", 1.0),
             ("rclone-8", 1.7),
             ("rclone-16", 1.1),
             ("nginx-slice", 5.0),

@@ -112,7 +112,7 @@ fn write(report: &mut Report, readers: &[Reader], len: u64) -> Result<()> {
         report.series(name, &format!("first byte of {len} B, ms"), &reader.millis);
         if name == "tidegate" && direct.is_some() {
             let figure = format!("first byte, cold, {len} B, over the same GET made directly");
-            report.aim(figure, ratio, Target::AtMost(1.10));
+            report.aim(figure, ratio, Target::AtMost(1.05));
         }
     }
     let title = format!(

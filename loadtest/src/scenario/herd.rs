@@ -90,6 +90,7 @@ fn hold(report: &mut Report, clients: usize, right: usize, fetched: f64, peak: f
         fetched,
         Target::AtMost(1.02),
     );
+    report.aim("the same, to two digits", fetched, Target::AtMost(1.005));
     let figure = "peak RSS, MiB (cache memory + budget + 64)";
     report.must(figure, peak, Target::AtMost(bound));
 }

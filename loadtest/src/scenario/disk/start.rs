@@ -108,15 +108,15 @@ fn write(report: &mut Report, filled: f64, nothing: Start, orderly: Start, kille
     report.aim("first answer after start, s", answer, Target::AtMost(1.0));
     let loaded = orderly.loaded.max(killed.loaded).as_secs_f64();
     let figure = "index complete after start, s";
-    report.aim(figure, loaded, Target::AtMost(10.0));
+    report.aim(figure, loaded, Target::AtMost(2.0));
     let resident = orderly.resident.max(killed.resident);
     let more = resident.saturating_sub(nothing.resident) as f64;
     let figure = "memory of the index, bytes a chunk";
-    report.aim(figure, more / filled, Target::AtMost(150.0));
+    report.aim(figure, more / filled, Target::AtMost(112.0));
 }
 
 async fn objects(context: &Context) -> Result<Vec<Object>> {
-    let count = context.count(200_000).div_ceil(OF_OBJECT);
+    let count = context.count(1_000_000).div_ceil(OF_OBJECT);
     let pattern = |seed| Pattern {
         seed,
         len: OF_OBJECT * CHUNK,

@@ -1,4 +1,4 @@
-//! Purges of keys and of a prefix of which the kernel of a mount knows, and the same ones before it does.
+//! Purges of keys, of a prefix and of a tag of which the kernel of a mount knows, and the same ones before it does.
 //!
 //! A purge returns when the kernel has forgotten what it covers: its part is the difference. What the kernel shows is looked
 //! at behind each hard one.
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::operator::Operator;
@@ -26,6 +27,10 @@ use crate::slow_disk::need_root;
 const ROUNDS: u64 = 3;
 /// The length of a file at first. Each purge follows a change of some of them by which they grow.
 const LEN: u64 = 100;
+/// The tag of all of them.
+const TAG: &str = "mounted";
+/// The number of uploads at once.
+const UPLOADS: usize = 16;
 
 /// A mount, and the files that its gateway knows.
 struct Mounted {
@@ -61,6 +66,7 @@ pub(super) async fn run(context: &Context, report: &mut Report) -> Result<()> {
     for (what, names, target) in [
         ("its keys", json!({ "paths": mounted.paths() }), OF_KEYS),
         ("their prefix", json!({ "prefixes": ["/mounted/"] }), OF_ONE),
+        ("their tag", json!({ "tags": [TAG] }), OF_ONE),
     ] {
         for kind in KINDS {
             let times = mounted
@@ -100,12 +106,23 @@ fn key(n: u64) -> String {
     format!("mounted/{n:05}")
 }
 
+/// Writes the first files at this length, each with the tag.
+async fn put_all(context: &Context, count: u64, len: u64) -> Result<()> {
+    let put = async |n| {
+        let bytes = Pattern { seed: n, len }.all();
+        context.bucket.put_tagged(&key(n), TAG, bytes).await
+    };
+    stream::iter((0..count).map(put))
+        .buffer_unordered(UPLOADS)
+        .try_collect()
+        .await
+}
+
 impl Mounted {
     async fn start(context: &Context) -> Result<Self> {
         let count = (context.count(100 * AT_ONCE) / 100).clamp(1, AT_ONCE);
         progress(format!("{count} files of a mount"));
-        let object = |n| (key(n), Pattern { seed: n, len: LEN });
-        context.bucket.put_all((0..count).map(object)).await?;
+        put_all(context, count, LEN).await?;
         let settings = Settings {
             profile: "ttl = \"1d\"\n",
             ..Settings::WEB
@@ -140,8 +157,7 @@ impl Mounted {
             tokio::task::spawn_blocking(move || know_all(&known)).await??;
             self.changes += 1;
             let (changed, len) = (self.count.min(LOOKED_AT), LEN + self.changes);
-            let object = |n| (key(n), Pattern { seed: n, len });
-            context.bucket.put_all((0..changed).map(object)).await?;
+            put_all(context, changed, len).await?;
             found.with.push(operator.purge(purge).await?.0);
             // A soft one has the old version served while it is confirmed.
             if purge["soft"] == false {
