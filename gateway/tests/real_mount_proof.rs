@@ -24,6 +24,8 @@ mod mount;
 #[path = "support/ports.rs"]
 mod ports;
 
+#[path = "real_mount_proof/ended.rs"]
+mod ended;
 #[path = "real_mount_proof/examples.rs"]
 mod examples;
 #[path = "real_mount_proof/fsx.rs"]

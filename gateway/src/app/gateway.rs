@@ -206,7 +206,7 @@ impl Gateway {
     pub async fn stop(self) {
         self.work.draining.cancel();
         let deadline = self.control.drain();
-        let (public, ()) = tokio::join!(self.public, self.mounts.stop());
+        let (public, ()) = tokio::join!(self.public, self.mounts.stop(deadline));
         if let Err(error) = public {
             tracing::error!(%error, "the public listener ended badly");
         }

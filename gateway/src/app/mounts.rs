@@ -71,7 +71,7 @@ pub(super) async fn start(
         match tidegate_fuse::mount(settings, engine, source, access, metrics.clone()).await {
             Ok(mounted) => all.0.push(mounted),
             Err(error) => {
-                all.stop().await;
+                all.stop(Duration::ZERO).await;
                 return Err(error.into());
             }
         }
@@ -93,9 +93,10 @@ impl Mounts {
         }
     }
 
-    /// Answers waiting requests, and unmounts.
-    pub(super) async fn stop(self) {
-        futures_util::future::join_all(self.0.into_iter().map(MountSession::stop)).await;
+    /// Unmounts, and waits as long as this for programs that write.
+    pub(super) async fn stop(self, patience: Duration) {
+        let stopped = self.0.into_iter().map(|mounted| mounted.stop(patience));
+        futures_util::future::join_all(stopped).await;
     }
 }
 
@@ -256,7 +257,7 @@ impl SingleMount {
 
     /// Unmounts, and writes out pending data.
     pub(super) async fn stop(self) {
-        self.mounted.stop().await;
+        self.mounted.stop(self.drain).await;
         self.events.stop().await;
         writing::settle(self.writers.as_ref(), self.drain).await;
         // The others of the fleet then know that its hooks are called.

@@ -27,6 +27,8 @@ pub(crate) struct Gate {
 struct Counts {
     /// The number of further changes that are passed on.
     left: AtomicU64,
+    /// Whether uploads are held as well.
+    holds_uploads: AtomicBool,
     /// Whether the first change that is held is made, and only its answer is held.
     makes_first: AtomicBool,
     /// The number of changes that are held.
@@ -41,6 +43,7 @@ impl Gate {
         let address = listener.local_addr().expect("bound");
         let counts = Arc::new(Counts {
             left: AtomicU64::new(u64::MAX),
+            holds_uploads: AtomicBool::new(false),
             makes_first: AtomicBool::new(false),
             held: watch::channel(0).0,
             is_open: watch::channel(true).0,
@@ -70,6 +73,12 @@ impl Gate {
         self.counts.makes_first.store(makes_first, Ordering::SeqCst);
         self.counts.left.store(count, Ordering::SeqCst);
         self.counts.held.send_replace(0);
+    }
+
+    /// Holds all further changes, and uploads with them, until the gate opens.
+    pub(crate) fn hold_uploads(&self) {
+        self.counts.holds_uploads.store(true, Ordering::SeqCst);
+        self.hold_after(0, false);
     }
 
     /// Waits until a change is held.
@@ -129,7 +138,8 @@ async fn answer(
     request: Request<Incoming>,
 ) -> hyper::Result<Response<Incoming>> {
     let copies = request.headers().contains_key("x-amz-copy-source");
-    let is_change = copies || request.method() == Method::DELETE;
+    let uploads = request.method() == Method::PUT && counts.holds_uploads.load(Ordering::SeqCst);
+    let is_change = copies || uploads || request.method() == Method::DELETE;
     if is_change && counts.holds_one() {
         if counts.makes_first.swap(false, Ordering::SeqCst) {
             sender.lock().await.send_request(request).await?;

@@ -9,6 +9,7 @@ use fuser::{Errno, FileAttr};
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::{attr, errno, xattr};
 use crate::folder::Folder;
@@ -57,6 +58,8 @@ pub(crate) struct Files {
     pub(crate) metrics: Metrics,
     /// Makes all waiting requests, and all later ones, fail.
     pub(crate) stop: CancellationToken,
+    /// The changes of files that are under way, and the closes.
+    pub(crate) changes: TaskTracker,
     engine: Engine,
     source: Arc<ReadContext>,
     /// The way to write, if the mount is writable.
@@ -100,6 +103,7 @@ impl Files {
             settings,
             metrics,
             stop: CancellationToken::new(),
+            changes: TaskTracker::new(),
             engine,
             source,
             writable,
@@ -119,6 +123,23 @@ impl Files {
     /// Sets the receiver of notifications.
     pub(crate) fn attach(&self, kernel: Arc<dyn Kernel>) {
         let _ = self.kernel.set(kernel);
+    }
+
+    /// Returns the number of changes of files so far, and whether one is under way.
+    pub(crate) fn changes(&self) -> (u64, bool) {
+        (self.metrics.changes(), !self.changes.is_empty())
+    }
+
+    /// Returns when all closes have ended. `is_free`: no program has a file open any more; the kernel may not have said so
+    /// of each.
+    pub(crate) async fn end(&self, is_free: bool) {
+        self.changes.close();
+        self.changes.wait().await;
+        if is_free {
+            for handle in self.open.numbers() {
+                self.close(handle).await;
+            }
+        }
     }
 
     /// Returns whether the mount is writable.

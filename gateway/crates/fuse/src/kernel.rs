@@ -133,7 +133,8 @@ impl Filesystem for Adapter {
     ) {
         let files = self.files.clone();
         let work = async move { files.close(handle.0).await };
-        self.carry_out(work, |()| reply.ok());
+        let change = self.files.changes.token();
+        self.carry_out(work, until_answered(change, |()| reply.ok()));
     }
 
     fn create(

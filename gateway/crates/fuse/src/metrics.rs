@@ -35,10 +35,31 @@ pub(crate) enum Operation {
     ReadLink,
 }
 
+/// Those that change files, or end a change.
+const CHANGES: [Operation; 12] = [
+    Operation::Create,
+    Operation::Write,
+    Operation::Flush,
+    Operation::Fsync,
+    Operation::SetAttr,
+    Operation::Allocate,
+    Operation::Copy,
+    Operation::Unlink,
+    Operation::MkDir,
+    Operation::RmDir,
+    Operation::Rename,
+    Operation::SymLink,
+];
+
 impl Operation {
     /// Returns its name.
     pub(crate) fn name(self) -> &'static str {
         OPERATION_LABELS[self as usize]
+    }
+
+    /// Returns whether it changes files, or ends a change.
+    pub(crate) fn is_change(self) -> bool {
+        CHANGES.contains(&self)
     }
 }
 
@@ -109,6 +130,15 @@ impl Metrics {
             Err(errno) => 1 + usize::from(errno::is_failure(*errno)),
         };
         self.counters[operation as usize][result].inc();
+    }
+
+    /// Returns the number of requests so far that change files.
+    pub(crate) fn changes(&self) -> u64 {
+        let counters = CHANGES.map(|operation| &self.counters[operation as usize]);
+        counters
+            .iter()
+            .flat_map(|of| of.iter().map(Counter::get))
+            .sum()
     }
 }
 

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -30,6 +31,9 @@ const KERNEL_READ_AHEAD_KIB: u32 = 256;
 
 /// The name that `mount` and `df` show.
 const FILE_SYSTEM_NAME: &str = "tidegate";
+
+/// The time without a change after which programs that hold files open are not waited for.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// The time for programs that were just told of an error to close their files.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -67,6 +71,8 @@ pub enum MountError {
 pub struct MountSession {
     files: Arc<Files>,
     path: PathBuf,
+    /// Whether this process unmounts it.
+    is_stopping: Arc<AtomicBool>,
     /// Turns true when the kernel has let go.
     ended: watch::Receiver<bool>,
 }
@@ -113,11 +119,12 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<MountSession, MountError
     .map_err(refused)?;
     files.attach(Arc::new(KernelNotifier(session.notifier())));
     let (told, ended) = watch::channel(false);
-    let (stop, place) = (files.stop.clone(), path.display().to_string());
+    let is_stopping = Arc::new(AtomicBool::new(false));
+    let (stopping, place) = (is_stopping.clone(), path.display().to_string());
     let run = move || {
         match session.run() {
             Err(error) => tracing::error!(path = place, %error, "a mount ended badly"),
-            Ok(()) if stop.is_cancelled() => {}
+            Ok(()) if stopping.load(Ordering::Relaxed) => {}
             Ok(()) => tracing::warn!(path = place, "a folder was unmounted from outside"),
         }
         told.send_replace(true);
@@ -132,6 +139,7 @@ fn begin(files: &Arc<Files>, runtime: Handle) -> Result<MountSession, MountError
     Ok(MountSession {
         files: files.clone(),
         path,
+        is_stopping,
         ended,
     })
 }
@@ -243,15 +251,20 @@ impl MountSession {
         let _ = self.ended.wait_for(|ended| *ended).await;
     }
 
-    /// Answers all waiting requests with an error, and unmounts. Files that are still open then return errors, until
-    /// the process has ended.
-    pub async fn stop(mut self) {
-        self.files.stop.cancel();
-        if *self.ended.borrow() {
-            return;
+    /// Unmounts. Programs that write may go on to their close: they are waited for until all files are closed, or nothing
+    /// was changed for [`QUIET`]. Then all waiting requests are answered with an error, and files that are still open return
+    /// errors until the process has ended. Takes no longer than `patience`, or two seconds.
+    pub async fn stop(mut self, patience: Duration) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        if !*self.ended.borrow() {
+            let path = self.path.clone();
+            let _ = tokio::task::spawn_blocking(move || unmount(&path)).await;
+            let files = self.files.clone();
+            let quiet = until_quiet(self.ended(), || files.changes());
+            let patience = patience.saturating_sub(2 * CLOSE_TIMEOUT);
+            let _ = tokio::time::timeout(patience, quiet).await;
         }
-        let path = self.path.clone();
-        let _ = tokio::task::spawn_blocking(move || unmount(&path)).await;
+        self.files.stop.cancel();
         if tokio::time::timeout(CLOSE_TIMEOUT, self.ended())
             .await
             .is_err()
@@ -259,12 +272,36 @@ impl MountSession {
             let path = self.path.display();
             tracing::warn!(%path, "files of the mount are still held open, and fail from now on");
         }
+        let is_free = *self.ended.borrow();
+        if tokio::time::timeout(CLOSE_TIMEOUT, self.files.end(is_free))
+            .await
+            .is_err()
+        {
+            let path = self.path.display();
+            tracing::warn!(%path, "closes of files of the mount have not ended");
+        }
+    }
+}
+
+/// Returns when the mount has ended, or no change is under way and none has come for [`QUIET`]. `changes` returns the number of
+/// changes so far, and whether one is under way.
+async fn until_quiet(ended: impl Future<Output = ()>, changes: impl Fn() -> (u64, bool)) {
+    let mut ended = std::pin::pin!(ended);
+    loop {
+        let (before, _) = changes();
+        if tokio::time::timeout(QUIET, &mut ended).await.is_ok() {
+            return;
+        }
+        if changes() == (before, false) {
+            return;
+        }
     }
 }
 
 impl Drop for MountSession {
     fn drop(&mut self) {
-        if self.files.stop.is_cancelled() || *self.ended.borrow() {
+        let was_stopping = self.is_stopping.swap(true, Ordering::Relaxed);
+        if was_stopping || *self.ended.borrow() {
             return;
         }
         self.files.stop.cancel();
@@ -274,7 +311,31 @@ impl Drop for MountSession {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::future::pending;
+
+    use futures_util::FutureExt as _;
+    use tokio::time::{advance, timeout};
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_writes_is_waited_for() {
+        let (count, is_under_way) = (Cell::new(0), Cell::new(false));
+        let mut quiet = Box::pin(until_quiet(pending(), || (count.get(), is_under_way.get())));
+        for _ in 0..3 {
+            assert_eq!(quiet.as_mut().now_or_never(), None);
+            count.set(count.get() + 1);
+            advance(QUIET).await;
+        }
+        // One change takes longer.
+        is_under_way.set(true);
+        let long = timeout(100 * QUIET, quiet.as_mut()).await;
+        assert!(long.is_err());
+        is_under_way.set(false);
+        timeout(2 * QUIET, quiet).await.expect("nothing is written");
+        until_quiet(async {}, || (0, true)).await;
+    }
 
     #[test]
     fn says_what_is_wrong_with_a_folder() {

@@ -1,6 +1,8 @@
 //! The stand-in for a build without mounts (the feature `fuse`, on Linux): each request for one is
 //! an error.
 
+use std::time::Duration;
+
 use anyhow::bail;
 
 use super::parts::GatewayParts;
@@ -40,7 +42,7 @@ impl Mounts {
         Vec::new
     }
 
-    pub(super) async fn stop(self) {}
+    pub(super) async fn stop(self, _: Duration) {}
 }
 
 pub(super) fn selected(_: &Config, _: &MountArgs) -> anyhow::Result<tidegate_config::Mount> {

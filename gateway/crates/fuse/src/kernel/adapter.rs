@@ -68,7 +68,8 @@ impl Adapter {
             files.metrics.done(operation, &done);
             done
         };
-        self.carry_out(work, reply);
+        let change = operation.is_change().then(|| self.files.changes.token());
+        self.carry_out(work, until_answered(change, reply));
     }
 
     /// Begins `work` here, continues it in a task if it has to wait, and replies.
