@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use loadtest::wordpress::{Browser, Curl, Media};
 
 use crate::world::{LONG, World};
@@ -78,12 +78,19 @@ impl Visits {
     }
 }
 
-/// Uploads every photo; an upload that finds the gateway down is repeated.
+/// Uploads every photo; an upload that finds the gateway down is repeated. So is one whose photo WordPress could not read
+/// back: its close had failed, and PHP ignores that.
 fn upload_all(editor: &Browser, photos: &[PathBuf]) -> Vec<Media> {
     let since = Instant::now();
+    let try_one = |photo: &PathBuf| -> Result<Media> {
+        let mut media = editor.upload(photo)?;
+        let paths = editor.read_back(&media)?;
+        media.paths = paths.context("its close has failed")?;
+        Ok(media)
+    };
     let upload = |photo: &PathBuf| {
         loop {
-            match editor.upload(photo) {
+            match try_one(photo) {
                 Ok(media) => return media,
                 Err(error) => assert!(since.elapsed() < LONG, "{error:#}"),
             }
@@ -125,7 +132,7 @@ async fn a_restart_under_load_fails_no_visitor_and_loses_no_write() -> Result<()
         visited.and(restarted).map(|()| uploaded)
     })?;
     world.shows(&first.paths)?;
-    // The sizes that WordPress recorded of a photo exist; it did not record a size that it could not make.
+    // The photo and the sizes that WordPress has read back exist: their closes had succeeded.
     for media in &uploaded {
         world.is_well(media, 1).await?;
     }

@@ -162,6 +162,27 @@ impl Browser {
         })
     }
 
+    /// Returns the paths of a picture that WordPress has read back after it wrote them: it knows the width of the picture, and
+    /// the length of each size. PHP ignores a failed close, so it may record a file that the mount did not take. `None`: it
+    /// could not read the picture itself.
+    ///
+    /// # Errors
+    /// If WordPress knows no such file.
+    pub fn read_back(&self, media: &Media) -> Result<Option<Vec<String>>> {
+        let route = format!("/wp/v2/media/{}&context=edit", media.id);
+        let details = &self.rest("GET", &route, None)?["media_details"];
+        if details["width"].as_u64().unwrap_or_default() == 0 {
+            return Ok(None);
+        }
+        let sizes = details["sizes"].as_object().into_iter().flatten();
+        let unread: Vec<_> = sizes
+            .filter(|(_, size)| size["filesize"].as_u64() == Some(0))
+            .filter_map(|(_, size)| size["file"].as_str())
+            .collect();
+        let is_read = |path: &&String| !unread.iter().any(|file| path.ends_with(file));
+        Ok(Some(media.paths.iter().filter(is_read).cloned().collect()))
+    }
+
     /// Returns the current paths of all sizes of a file.
     ///
     /// # Errors
