@@ -6,6 +6,11 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+#[path = "access/configured.rs"]
+mod configured;
+#[path = "support/door.rs"]
+#[expect(dead_code, reason = "other suites shut it")]
+mod door;
 #[path = "support/gateway.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
@@ -14,12 +19,18 @@ mod gateway;
 mod mount;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "access/server.rs"]
+mod server;
 #[path = "support/serving.rs"]
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod serving;
+#[path = "support/world.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod world;
 
 use gateway::{Whole, ask};
 use http::Method;
+use server::{Server, answer};
 use serving::Serving;
 
 const TOKEN: &str = "t0ken-of-alice-here";
@@ -33,25 +44,12 @@ const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYXJvbC1vZi10aGUtand0IiwiZXhw
 const COOKIE: &str = "session=s3ss10n-of-dave";
 
 /// Starts a server that admits [`COOKIE`] alone.
-async fn auth_server() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-    let address = listener.local_addr().expect("bound");
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut bytes = [0; 16 << 10];
-            let length = stream.read(&mut bytes).await.unwrap_or(0);
-            let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
-            let line = match text.contains(COOKIE) {
-                true => "204 Here",
-                false => "403 Forbidden",
-            };
-            let answer =
-                format!("HTTP/1.1 {line}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-            let sent = stream.write_all(answer.as_bytes()).await;
-            sent.expect("it listens");
-        }
-    });
-    format!("http://{address}/auth")
+async fn auth_server() -> Server {
+    Server::start(|head| match head.contains(COOKIE) {
+        true => answer("204 Here", ""),
+        false => answer("403 Forbidden", ""),
+    })
+    .await
 }
 
 /// Starts a bucket that is there, has no object, and keeps each request as it came.
@@ -164,7 +162,8 @@ const SECRET_PARTS: [&str; 6] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_reach_neither_the_log_nor_the_bucket() {
     let (endpoint, seen) = bucket().await;
-    let config = configuration(&endpoint, &auth_server().await);
+    let desk = auth_server().await;
+    let config = configuration(&endpoint, &desk.url("/auth"));
     let mut serving = Serving::configured(&config);
     serving.start().await;
     let url = format!("http://{}", serving.http);
@@ -226,7 +225,8 @@ async fn credentials_reach_neither_the_log_nor_the_bucket() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_to_any_name_is_a_url_and_opens_it() {
     let (endpoint, seen) = bucket().await;
-    let config = configuration(&endpoint, &auth_server().await);
+    let desk = auth_server().await;
+    let config = configuration(&endpoint, &desk.url("/auth"));
     let mut serving = Serving::configured(&config);
     serving.start().await;
     let url = format!("http://{}", serving.http);
