@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 #[expect(dead_code, reason = "other suites let it hang")]
 mod door;
 #[path = "support/gateway.rs"]
-#[expect(dead_code, reason = "other suites ask more of it")]
 mod gateway;
 #[path = "operate/purges.rs"]
 mod purges;

@@ -64,6 +64,39 @@ async fn purges_say_what_was_known_and_a_soft_one_serves_what_it_has() {
     gateway.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn tags_come_from_the_header_that_is_configured() {
+    let world = World::new().await;
+    let config = world.config("ttl = \"1h\"");
+    let config = config.replace(
+        "[cache]\n",
+        "[cache]\ntags_header = \"x-amz-meta-groups\"\n",
+    );
+    let gateway = Whole::start(&format!(
+        "{config}[[route]]\norigin = \"media\"\npath = \"/\"\nwritable = true\nwrite_token = \"t0ken-of-the-tests\"\n"
+    ))
+    .await;
+    gateway.ready().await;
+    let objects = [
+        ("/own", "x-amz-meta-groups"),
+        ("/usual", "x-amz-meta-cache-tags"),
+    ];
+    for (path, header) in objects {
+        let headers = [AUTH, (header, "red blue")];
+        let got = send(gateway.http, Method::PUT, path, &headers, "first").await;
+        assert_eq!(got.status, 201, "{path}: {}", got.text());
+        let got = gateway.get(path, &[]).await;
+        assert_eq!((got.header(header), &*got.text()), ("red blue", "first"));
+        world.put(&path[1..], b"second").await;
+        assert_eq!(gateway.get(path, &[]).await.text(), "first", "{path}");
+    }
+    let (code, out, err) = tidegate(&world, &gateway, &["purge", "--tag", "blue"]);
+    assert_eq!((code, out.as_str()), (0, "purged 1\n"), "{err}");
+    assert_eq!(gateway.get("/own", &[]).await.text(), "second");
+    assert_eq!(gateway.get("/usual", &[]).await.text(), "first");
+    gateway.stop().await;
+}
+
 /// Sends bodies that no purge has.
 async fn wrong_bodies_are_refused(gateway: &Whole) {
     for (body, why) in [
