@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -18,7 +19,7 @@ mod store_events;
 #[expect(dead_code, reason = "other suites ask more of it")]
 mod world;
 
-use gateway::Whole;
+use gateway::{Got, Whole, send};
 use store_events::{alive, beat, message, post, record};
 use world::World;
 
@@ -117,6 +118,19 @@ async fn events_come_twice_late_and_by_the_thousand() {
     gateway.stop().await;
 }
 
+/// Announces a message of so many bytes, of which none is sent. Returns the beginning of the answer.
+async fn announce(gateway: &Whole, header: &str, length: u64) -> String {
+    let mut stream = TcpStream::connect(gateway.admin).await.expect("listening");
+    let head = format!(
+        "POST /events/bucket HTTP/1.1\r\nhost: gate\r\n{header}\r\ncontent-length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    let mut answer = [0; 12];
+    let read = timeout(LONG, stream.read_exact(&mut answer)).await;
+    read.expect("in time").expect("an answer");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_messages_have_a_bounded_answer() {
     let world = World::new().await;
@@ -144,20 +158,67 @@ async fn hostile_messages_have_a_bounded_answer() {
         (1, 1)
     );
     // A gigabyte is refused by its length, before a byte of it was sent.
-    let mut stream = TcpStream::connect(gateway.admin).await.expect("listening");
-    let head = format!(
-        "POST /events/bucket HTTP/1.1\r\nhost: gate\r\nauthorization: Bearer {TOKEN}\r\ncontent-length: 1073741824\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).await.expect("sent");
-    let mut answer = [0; 12];
-    let read = timeout(LONG, stream.read_exact(&mut answer)).await;
-    read.expect("in time").expect("an answer");
-    assert_eq!(&answer, b"HTTP/1.1 413");
+    let bearer = format!("authorization: Bearer {TOKEN}");
+    assert_eq!(announce(&gateway, &bearer, 1 << 30).await, "HTTP/1.1 413");
     let gaps = [
         "tidegate_bucket_events_gaps_total{",
         "reason=\"unreadable\"",
     ];
     assert_eq!(gateway.metric(&gaps).await, 7);
+    gateway.stop().await;
+}
+
+/// The topic of the messages of SNS, and one of them.
+const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:media";
+const NOTIFICATION: &str = include_str!("../crates/events/fixtures/sns/notification-v2.json");
+
+/// Sends a message as SNS does, without a token, or with these headers more.
+async fn post_signed(gateway: &Whole, more: &[(&str, &str)], body: &str) -> Got {
+    let kind = ("x-amz-sns-message-type", "Notification");
+    let headers = [&[kind], more].concat();
+    send(
+        gateway.admin,
+        Method::POST,
+        "/events/bucket",
+        &headers,
+        body,
+    )
+    .await
+}
+
+/// A message of a listed topic is checked further: here its certificate is said to come from a stranger's host, and nothing
+/// is fetched.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_sns_count_by_the_topics_that_are_configured() {
+    let world = World::new().await;
+    let gateway = Whole::start(&format!(
+        "{}[[events]]\nname = \"bucket\"\norigin = \"media\"\ntopics = [\"{TOPIC}\", \"{TOPIC}-2\"]\n",
+        world.config("ttl = \"1h\""),
+    ))
+    .await;
+    gateway.ready().await;
+    let foreign = NOTIFICATION.replace(TOPIC, "arn:aws:sns:eu-west-1:123456789012:other");
+    let listed = NOTIFICATION.replace("sns.eu-west-1.amazonaws.com", "evil.example");
+    let second = listed.replace(TOPIC, &format!("{TOPIC}-2"));
+    let (topic, url) = ("the topic is not one of `topics`", "a URL does not lead to");
+    for (message, reason) in [(&foreign, topic), (&listed, url), (&second, url)] {
+        let got = post_signed(&gateway, &[], message).await;
+        assert_eq!(got.status, 403, "{message}");
+        assert!(got.text().contains(reason), "{}", got.text());
+    }
+    // There is no token to show, and none to guess.
+    let bearer = ("authorization", "Bearer t0ken-of-the-bucket");
+    assert_eq!(
+        post_signed(&gateway, &[bearer], NOTIFICATION).await.status,
+        401
+    );
+    assert_eq!(post(gateway.admin, TOKEN, "{}").await.status, 401);
+    let kind = "x-amz-sns-message-type: Notification";
+    let long = (1 << 20) + 1;
+    assert_eq!(announce(&gateway, kind, long).await, "HTTP/1.1 413");
+    // Strangers have sent all of them: none says that an event is missing.
+    let gaps = ["tidegate_bucket_events_gaps_total{"];
+    assert_eq!(gateway.metric(&gaps).await, 0);
     gateway.stop().await;
 }
 
