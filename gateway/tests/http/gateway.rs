@@ -31,6 +31,13 @@ pub(crate) const LONG: Duration = Duration::from_secs(300);
 /// Longer than any client here is silent, on however slow a machine.
 const PATIENT: Duration = Duration::from_secs(3600);
 
+/// The names of the samples that count look-ups in the cache.
+const LOOKUPS: [&str; 3] = [
+    "meta_lookups_total{",
+    "store_hits_total{",
+    "store_misses_total{",
+];
+
 /// 4 KiB, so that small objects have many chunks.
 pub(crate) const CHUNK: u64 = 4096;
 
@@ -70,16 +77,16 @@ impl Got {
     }
 }
 
-/// Makes an engine over stores in memory.
-fn engine(clock: Clock) -> Engine {
+/// Makes an engine over stores in memory, which count in `counted`.
+fn engine(clock: Clock, counted: &mut Registry) -> Engine {
     let geometry = Geometry::new(CHUNK).expect("a power of two");
     let stores = tidegate_cache::Settings {
         geometry,
         ..tidegate_cache::Settings::default()
     };
-    let opened = tidegate_cache::open(&stores, &mut Registry::default());
+    let opened = tidegate_cache::open(&stores, counted);
     let Stores { chunks, meta, .. } = opened.expect("stores in memory");
-    Engine::new(Parts {
+    let engine = Engine::new(Parts {
         // A second request of a machine that stood still would be counted, and a slow one encodes for long.
         assists: Assists {
             hedge: false,
@@ -96,7 +103,9 @@ fn engine(clock: Clock) -> Engine {
         budget: Budget::new(64 << 20),
         clock,
         origins: Vec::new(),
-    })
+    });
+    engine.register(counted);
+    engine
 }
 
 impl Gateway {
@@ -129,9 +138,9 @@ impl Gateway {
         // A time after 1970, so that a version can be older than now.
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
         let clock = now.clone();
-        let engine = engine(Arc::new(move || Timestamp(clock.load(Ordering::SeqCst))));
+        let clock: Clock = Arc::new(move || Timestamp(clock.load(Ordering::SeqCst)));
         let mut counted = Registry::default();
-        engine.register(&mut counted);
+        let engine = engine(clock, &mut counted);
         let source = Arc::new(ReadContext::new(bucket, Profile::web()));
         let route = |settings| Route {
             settings,
@@ -174,12 +183,28 @@ impl Gateway {
         self.now.fetch_add(millis, Ordering::SeqCst);
     }
 
-    /// Returns the value of the engine's or the frontend's sample with this beginning, labels included.
+    /// Returns the value of the stores', the engine's or the frontend's sample with this beginning, labels included.
     pub(crate) fn counted(&self, sample: &str) -> u64 {
-        let mut text = String::new();
-        encode(&mut text, &self.counted).expect("text");
+        let text = self.samples();
         let value = text.lines().find_map(|line| line.strip_prefix(sample));
         value.map_or(0, |value| value.trim().parse().expect("a number"))
+    }
+
+    /// Returns the number of times that the cache was asked for an object's metadata or one of its chunks.
+    pub(crate) fn lookups(&self) -> u64 {
+        let text = self.samples();
+        let value = |line: &str| {
+            let is_lookup = LOOKUPS.iter().any(|name| line.starts_with(name));
+            let value = line.rsplit(' ').next().filter(|_| is_lookup)?;
+            Some(value.parse::<u64>().expect("a number"))
+        };
+        text.lines().filter_map(value).sum()
+    }
+
+    fn samples(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.counted).expect("text");
+        text
     }
 
     /// Sends a GET with these headers.

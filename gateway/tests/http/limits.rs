@@ -58,13 +58,22 @@ fn from(address: &str) -> (&str, &str) {
 #[tokio::test]
 async fn too_many_requests_of_an_address_are_told_when_to_come_again() {
     let gateway = limited(rare(LimitScope::Address), None).await;
+    gateway.origin.put("small", "bytes");
     let one = from("2001:db8::1");
-    assert_eq!(status(&gateway.get("/k", &[one]).await), 200);
-    assert_eq!(status(&gateway.ask(Method::HEAD, "/k", &[one]).await), 200);
-    let asked = gateway.origin.gets();
-    for method in [Method::GET, Method::HEAD] {
+    assert_eq!(status(&gateway.get("/small", &[one]).await), 200);
+    let head = gateway.ask(Method::HEAD, "/small", &[one]).await;
+    assert_eq!(status(&head), 200);
+    let asked = (gateway.origin.gets(), gateway.lookups());
+    assert!(asked.1 > 0, "the cache was asked for the object");
+    let rows = [
+        (Method::GET, "/none"),
+        (Method::HEAD, "/none"),
+        (Method::GET, "/small"),
+        (Method::HEAD, "/small"),
+    ];
+    for (method, path) in rows {
         // A neighbour in the same network of 64 bits.
-        let got = gateway.ask(method, "/none", &[from("2001:db8::2")]).await;
+        let got = gateway.ask(method, path, &[from("2001:db8::2")]).await;
         assert_eq!(status(&got), 429);
         assert_eq!(
             got.header("cache-status"),
@@ -73,9 +82,9 @@ async fn too_many_requests_of_an_address_are_told_when_to_come_again() {
         let after: u64 = got.header("retry-after").parse().expect("seconds");
         assert!((3000..=3600).contains(&after), "{after}");
     }
-    assert_eq!(gateway.origin.gets(), asked);
+    assert_eq!((gateway.origin.gets(), gateway.lookups()), asked);
     let refused = "http_limited_total{limit=\"requests\"}";
-    assert_eq!(gateway.counted(refused), 2);
+    assert_eq!(gateway.counted(refused), 4);
     assert_eq!(status(&gateway.get("/k", &[from("192.0.2.1")]).await), 200);
     // Writing has a token, and is not limited here.
     let delete = gateway.ask(Method::DELETE, "/k", &[one, TOKEN]).await;
@@ -127,12 +136,15 @@ async fn an_answer_under_way_holds_a_place() {
     slow.write_all(head).await.expect("sent");
     let mut first = [0; 64];
     slow.read_exact(&mut first).await.expect("an answer");
+    let refused = "http_limited_total{limit=\"connections\"}";
+    assert_eq!(gateway.counted(refused), 0);
     let got = gateway.get("/k", &[]).await;
     assert_eq!((status(&got), got.header("retry-after")), (429, "2".into()));
     assert_eq!(
         got.header("cache-status"),
         "tidegate; detail=limit-connections"
     );
+    assert_eq!(gateway.counted(refused), 1);
     assert_eq!(status(&gateway.get("/k", &[from("192.0.2.1")]).await), 200);
     drop(slow);
     let begun = Instant::now();
