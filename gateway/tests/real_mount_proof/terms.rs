@@ -51,6 +51,20 @@ async fn owners_permissions_and_space_are_as_configured() {
     desk.stop().await;
 }
 
+/// The permissions let every user read: the kernel refuses all but the user who mounted it.
+#[tokio::test(flavor = "multi_thread")]
+async fn others_may_not_look_unless_it_is_allowed() {
+    let desk = Desk::start("umask = \"022\"\n").await;
+    desk.mounted.says(&["sh", "-c", "echo here > file"]).await;
+    let shown = desk.mounted.says(&["stat", "-c", "%a", ".", "file"]).await;
+    assert_eq!(shown, "755\n644\n");
+    let refused = read_as_another_user(&desk)
+        .await
+        .expect_err("it is not allowed");
+    assert!(refused.contains("Permission denied"), "{refused}");
+    desk.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn others_may_look_where_it_is_allowed_and_permissions_count() {
     let desk = Desk::start("allow_other = true\n").await;
