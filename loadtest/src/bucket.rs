@@ -93,13 +93,14 @@ impl Bucket {
         Ok(answer.e_tag().unwrap_or_default().to_owned())
     }
 
-    /// Has the server report all that is created, to the target of this name.
+    /// Has the server report all that is created and removed, to the target of this name.
     ///
     /// # Errors
     /// If the server refuses.
     pub async fn report_to(&self, target: &str) -> Result<()> {
         let queue = QueueConfiguration::builder().queue_arn(target);
-        let queue = queue.events(Event::S3ObjectCreated).build()?;
+        let queue = queue.events(Event::S3ObjectCreated);
+        let queue = queue.events(Event::S3ObjectRemoved).build()?;
         let all = NotificationConfiguration::builder().queue_configurations(queue);
         let put = self.client.put_bucket_notification_configuration();
         let put = put
@@ -194,6 +195,16 @@ impl Bucket {
         Ok(found)
     }
 
+    /// Deletes one object.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub async fn delete(&self, key: &str) -> Result<()> {
+        let delete = self.client.delete_object().bucket(&self.name).key(key);
+        let deleted = delete.send().await.map_err(plainly);
+        deleted.with_context(|| format!("delete {key}")).map(drop)
+    }
+
     /// Deletes all keys below a prefix.
     ///
     /// # Errors
@@ -201,10 +212,7 @@ impl Bucket {
     pub async fn delete_all(&self, prefix: &str) -> Result<()> {
         let found = self.list(prefix).await?;
         stream::iter(found)
-            .map(|(key, _)| async move {
-                let delete = self.client.delete_object().bucket(&self.name).key(key);
-                delete.send().await.map_err(plainly)
-            })
+            .map(|(key, _)| async move { self.delete(&key).await })
             .buffer_unordered(UPLOADS)
             .try_for_each(async |_| Ok(()))
             .await

@@ -129,8 +129,8 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "events",
-        about: "from a PUT in the bucket to the first fresh read, by webhook and NATS; from a purge to all of a fleet of three",
-        count: "PUTs by each way, and purges (200)",
+        about: "from a PUT or DELETE in the bucket until readers and a mount see it, by webhook, NATS and with queue_dir; from a purge to all of a fleet of three",
+        count: "changes of each kind by each way, and purges (200)",
         run: |context| Box::pin(events::run(context)),
     },
     Scenario {

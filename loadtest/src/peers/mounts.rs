@@ -53,12 +53,20 @@ impl Mount {
     /// # Errors
     /// If it does not start.
     pub async fn tidegate(home: &Home) -> Result<Self> {
+        Self::tidegate_until(home, StartState::Ready).await
+    }
+
+    /// Does the same, and waits for no other state than `until`: the bucket may come later.
+    ///
+    /// # Errors
+    /// As [`Mount::tidegate`].
+    pub async fn tidegate_until(home: &Home, until: StartState) -> Result<Self> {
         need_root("mounting")?;
         let path = home.dir.join("mount");
         std::fs::create_dir_all(&path)?;
         let mut home = home.clone();
         home.mount = Some(path.clone());
-        let peer = home.start(StartState::Ready).await?;
+        let peer = home.start(until).await?;
         let mount = Self {
             path,
             config: peer.config().to_owned(),

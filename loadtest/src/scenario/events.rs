@@ -1,21 +1,25 @@
-//! Changes that a gateway is told of, in front of which it keeps every object for an hour: from the answer of a PUT in MinIO
-//! to the first fresh read, by webhook and by NATS; and from a purge at one gateway of a fleet to fresh reads at all three.
+//! Changes that a gateway is told of, in front of which it keeps everything for an hour: from the answer of a PUT or a DELETE in
+//! MinIO until readers and programs at a mount see it, by webhook, by webhook with a queue and by NATS; and from a purge at
+//! one gateway of a fleet to fresh reads at all three.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 
-use crate::client::Connection;
+use crate::client::{Answer, Connection};
 use crate::context::{Context, progress};
 use crate::measure::Latency;
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
+use crate::slow_disk::need_root;
 
 mod fleet;
+mod mounted;
 mod reported;
+mod requested;
 
-use reported::Way;
+use reported::{ReportingStore, Way};
 
 /// The profile of all gateways: nothing but a message makes them ask the bucket.
 const PROFILE: &str = "ttl = \"1h\"\nnegative_ttl = \"1h\"\nstale_while_revalidate = \"0s\"\n";
@@ -26,38 +30,67 @@ const MOST: f64 = 100.0;
 /// A change that takes longer was not told of.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Measures `--count` changes by each way.
+/// The times of one kind of change, and what they are from and to.
+type Measured = (&'static str, Latency);
+
+/// Measures `--count` changes of each kind by each way.
 ///
 /// # Errors
-/// If it could not be carried out, or a change is not read at all.
+/// If it could not be carried out, or a change is not seen at all.
 pub async fn run(context: &Context) -> Result<Report> {
     let mut report = Report::new("events");
     let count = context.count(200);
+    if let Err(error) = need_root("mounting") {
+        report.notes.push(format!("mounts are left out: {error:#}"));
+    }
     let mut rows = vec![];
-    for way in [Way::Webhook, Way::Nats] {
-        progress(format!("{count} PUTs, reported by {}", way.name()));
-        let found = reported::measure(context, way, count, &mut report).await?;
-        rows.push(judge(
-            &mut report,
-            &format!("PUT to fresh read, {}", way.name()),
-            &found,
-        ));
+    for way in [Way::Webhook, Way::Nats, Way::Queue] {
+        let rounds = way.rounds(count);
+        progress(format!("rounds of changes by {}: {rounds}", way.name()));
+        for (what, found) in reported(context, (way, rounds), &mut report).await? {
+            let what = format!("{what}, {}", way.name());
+            rows.push(judge(&mut report, (&what, way.most()), &found));
+        }
     }
     progress(format!("{count} purges of a fleet"));
     let found = fleet::measure(context, count, &mut report).await?;
-    rows.push(judge(
-        &mut report,
-        "purge at one gateway to all of three",
-        &found,
-    ));
-    let columns = ["from a change to fresh reads", "p50", "p90", "p99", "p100"];
-    report.table(format!("{count} changes, ms"), &columns, rows);
+    let what = "purge at one gateway to all of three";
+    rows.push(judge(&mut report, (what, MOST), &found));
+    let columns = [
+        "from a change until it is seen",
+        "p50",
+        "p90",
+        "p99",
+        "p100",
+    ];
+    let title = format!("{count} changes of each kind, fewer with a queue, ms");
+    report.table(title, &columns, rows);
     Ok(report)
 }
 
-fn judge(report: &mut Report, what: &str, latency: &Latency) -> Vec<String> {
+/// Measures changes of all kinds, which a store reports in one way.
+async fn reported(
+    context: &Context,
+    (way, rounds): (Way, u64),
+    report: &mut Report,
+) -> Result<Vec<Measured>> {
+    let store = ReportingStore::start(context, way).await?;
+    let name = format!("tidegate, {}", way.name());
+    report.peer(&name, store.peer()?.config());
+    let mut measured = requested::measure(&store, rounds).await?;
+    let mut changes = requested::CHANGES * rounds;
+    if let Some(mount) = store.mount() {
+        measured.extend(mounted::measure(&store, mount, rounds).await?);
+        changes += mounted::CHANGES * rounds;
+    }
+    store.ensure_reported(changes).await?;
+    Ok(measured)
+}
+
+/// Adds the figure and its target in milliseconds to the report; returns its row.
+fn judge(report: &mut Report, (what, most): (&str, f64), latency: &Latency) -> Vec<String> {
     let found = latency.percentiles();
-    report.aim(format!("{what}, p99, ms"), found.p99, Target::AtMost(MOST));
+    report.aim(format!("{what}, p99, ms"), found.p99, Target::AtMost(most));
     let figures = [found.p50, found.p90, found.p99, found.p100].map(figure);
     [what.to_owned()].into_iter().chain(figures).collect()
 }
@@ -69,12 +102,22 @@ fn body(nth: u64) -> Bytes {
 
 /// Reads the object until it has these bytes.
 async fn reads(connection: &mut Connection, path: &str, body: &Bytes) -> Result<()> {
+    answers(connection, path, |answer| answer.body == *body).await
+}
+
+/// Requests a path until the answer is the right one.
+async fn answers(
+    connection: &mut Connection,
+    path: &str,
+    is_right: impl Fn(&Answer) -> bool,
+) -> Result<()> {
     let since = Instant::now();
     loop {
         let (answer, _) = connection.get(path, &[]).await?;
-        if answer.body == *body {
+        if is_right(&answer) {
             return Ok(());
         }
-        ensure!(since.elapsed() < TIMEOUT, "{path} is not {body:?} in time");
+        let status = answer.head.status;
+        ensure!(since.elapsed() < TIMEOUT, "{path}: {status} for too long");
     }
 }
