@@ -40,6 +40,8 @@ mod published;
 #[path = "hooks/receiver.rs"]
 #[expect(dead_code, reason = "other suites have receivers that fail")]
 mod receiver;
+#[path = "real_events/relay.rs"]
+mod relay;
 #[path = "real_events/reload.rs"]
 mod reload;
 #[path = "support/serving.rs"]
@@ -252,6 +254,11 @@ async fn a_thousand_removals_arrive(way: Way) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_webhook_takes_a_thousand_changes_at_once() {
     a_thousand_removals_arrive(Way::Webhook).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nats_takes_a_thousand_changes_at_once() {
+    a_thousand_removals_arrive(Way::Nats).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
