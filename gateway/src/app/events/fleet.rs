@@ -1,7 +1,7 @@
 //! The fleet: its messages from and to the engine, the pins and the hooks.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
@@ -50,6 +50,11 @@ pub(in crate::app) struct FleetLink {
     engine: Engine,
     buckets: Arc<FleetBuckets>,
 }
+
+/// The observer of this gateway's own changes. The engine holds it: a link there would hold the engine, and its stores with
+/// it, for ever.
+#[derive(Debug)]
+struct LinkObserver(Weak<FleetLink>);
 
 /// The buckets of this gateway, as a fleet names them. A reload exchanges them.
 #[derive(Debug)]
@@ -101,7 +106,7 @@ pub(in crate::app) async fn join(
         engine: engine.clone(),
         buckets,
     });
-    engine.observe_changes(link.clone());
+    engine.observe_changes(Arc::new(LinkObserver(Arc::downgrade(&link))));
     let stop = CancellationToken::new();
     let running = tokio::spawn(nats.run(stop.clone()));
     Ok(Some(FleetMember {
@@ -255,16 +260,20 @@ impl FleetLink {
     }
 }
 
-impl ChangeObserver for FleetLink {
+impl ChangeObserver for LinkObserver {
     fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind) {
-        if let Some(bucket) = self.buckets.name_of(origin) {
-            self.reported(&KeyChange::of(&bucket, key, kind), false);
+        if let Some(link) = self.0.upgrade()
+            && let Some(bucket) = link.buckets.name_of(origin)
+        {
+            link.reported(&KeyChange::of(&bucket, key, kind), false);
         }
     }
 
     fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
-        if let Some(bucket) = self.buckets.name_of(origin) {
-            self.fleet.publish(FleetChange::Purged {
+        if let Some(link) = self.0.upgrade()
+            && let Some(bucket) = link.buckets.name_of(origin)
+        {
+            link.fleet.publish(FleetChange::Purged {
                 bucket,
                 extents: vec![match target.clone() {
                     Scope::Key(key) => Extent::Key(key),

@@ -50,7 +50,8 @@ impl NatsFleet {
     /// # Errors
     /// An address or the credentials cannot be read.
     pub fn new(settings: &FleetSettings, fleet: Arc<Fleet>) -> Result<Self, NatsError> {
-        let (told, logged) = (fleet.clone(), LoggedErrors::default());
+        // The client keeps its callback while no server answers, also once nothing is sent any more.
+        let (told, logged) = (Arc::downgrade(&fleet), LoggedErrors::default());
         let options = options(settings.auth.clone(), settings.authorities.as_ref())?
             .no_echo()
             .subscription_capacity(MAX_WAITING)
@@ -58,7 +59,9 @@ impl NatsFleet {
                 delay(u32::try_from(attempts).unwrap_or(u32::MAX)).min(MAX_DELAY)
             })
             .event_callback(move |event| {
-                report(&told, &logged, &event);
+                if let Some(fleet) = told.upgrade() {
+                    report(&fleet, &logged, &event);
+                }
                 ready(())
             });
         Ok(Self {
