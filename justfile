@@ -137,7 +137,7 @@ long-backups:
         TIDEGATE_BACKUP_MB=2000 \
         cargo test -p tidegate --features real-parts --test real_library -- --nocapture backups
 
-# A fleet of three over 1,000 random purges, writes and cuts, of NATS and of one gateway (needs MinIO and nats-server)
+# A fleet of three over 1,000 random purges, writes, restarts and cuts, of NATS and of one gateway (needs MinIO and nats-server)
 fleet:
     PATH="${XDG_CACHE_HOME:-$HOME/.cache}/tidegate-tools/bin:$PATH" \
         TIDEGATE_FLEET_OPS=1000 TIDEGATE_SEED="${TIDEGATE_SEED:-1}" \

@@ -8,6 +8,8 @@ use http::Method;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
+#[path = "real_fleet/away.rs"]
+mod away;
 #[path = "support/bucket.rs"]
 #[expect(dead_code, reason = "other suites write past the gateway")]
 mod bucket;
@@ -22,6 +24,9 @@ mod gateway;
 mod links;
 #[path = "support/minio.rs"]
 mod minio;
+#[path = "support/mount.rs"]
+#[expect(dead_code, reason = "no bucket is mounted")]
+mod mount;
 #[path = "support/nats.rs"]
 mod nats;
 #[path = "real_fleet/past.rs"]
@@ -35,6 +40,9 @@ mod random;
 mod receiver;
 #[path = "real_fleet/secured.rs"]
 mod secured;
+#[path = "support/serving.rs"]
+#[expect(dead_code, reason = "other suites ask more of it")]
+mod serving;
 #[path = "real_fleet/settled.rs"]
 mod settled;
 
@@ -114,6 +122,13 @@ impl World {
     }
 
     async fn start_gateway(&self, number: usize) -> Whole {
+        let gateway = Whole::start(&self.configuration(number)).await;
+        gateway.ready().await;
+        gateway
+    }
+
+    /// Returns the configuration of a gateway, which names its folder and its way to NATS.
+    fn configuration(&self, number: usize) -> String {
         let endpoint = self.minio.settings("media").endpoint.expect("MinIO's");
         let folder = self.folder.path().join(format!("gateway-{number}"));
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/fleet.toml");
@@ -161,9 +176,7 @@ impl World {
         config.push_str(
             "[profile.web]\nttl = \"1h\"\nnegative_ttl = \"1h\"\nstale_while_revalidate = \"1h\"\n",
         );
-        let gateway = Whole::start(&config).await;
-        gateway.ready().await;
-        gateway
+        config
     }
 
     /// Waits until each gateway is connected, and has heard of both others.

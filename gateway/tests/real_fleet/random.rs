@@ -1,4 +1,4 @@
-//! Random purges, writes, and cuts: of NATS, and of one gateway's way to it.
+//! Random purges, writes, and cuts: of NATS, of one gateway's way to it, and of one gateway's process.
 
 use std::time::Duration;
 
@@ -27,41 +27,111 @@ fn number(variable: &str, default: u64) -> u64 {
     set.map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// The numbers of the cuts: of all gateways at once, of one whose connection ends, and of one on which nothing passes.
+/// The numbers of the cuts: of all gateways at once, of one whose connection ends, of one on which nothing passes, and of one
+/// whose process is away.
 #[derive(Debug, Default)]
 struct Cuts {
     of_all: u32,
     of_one: u32,
     silent: u32,
+    restarts: u32,
 }
 
-impl Cuts {
+/// The kinds of operations that change or read an object, as parts of all.
+const CHANGES: u64 = 18;
+
+/// The most changes while a gateway is away.
+const MOST_AWAY: u64 = 4;
+
+/// A fleet under random operations.
+struct RandomRun {
+    world: World,
+    chance: Chance,
+    objects: Vec<KnownObject>,
+    cuts: Cuts,
+}
+
+impl RandomRun {
+    async fn new(seed: u64) -> Self {
+        Self {
+            world: World::new().await,
+            chance: Chance(seed),
+            objects: (0..2 * KEYS).map(KnownObject::new).collect(),
+            cuts: Cuts::default(),
+        }
+    }
+
+    /// Does anything.
+    async fn operate(&mut self, operation: u64) {
+        let nth = self.chance.below(3) as usize;
+        match self.chance.below(CHANGES + 5) {
+            kind @ 0..CHANGES => self.change(kind, nth, &operation.to_string()).await,
+            18 => self.turn_nats().await,
+            19 => self.turn_link(nth, LinkState::Silent).await,
+            20 => self.restart(nth, operation).await,
+            _ => self.turn_link(nth, LinkState::Cut).await,
+        }
+    }
+
+    /// Changes, purges or reads one of the objects through one of the gateways that are there. `body` is like no other.
+    async fn change(&mut self, kind: u64, nth: usize, body: &str) {
+        let at = self.chance.below(2 * KEYS) as usize;
+        let (world, object) = (&self.world, &mut self.objects[at]);
+        match kind {
+            0..5 => {
+                object.is_now(body.to_owned());
+                world.put(nth, &object.path, &object.body).await;
+            }
+            5..7 => {
+                object.is_now(String::new());
+                world.change(nth, Method::DELETE, &object.path, "").await;
+            }
+            7..11 => change_and_purge(world, (nth, body), object, &mut self.chance).await,
+            11..13 => world.purge(nth, &format!("path={}", object.path)).await,
+            13 => world.purge(nth, "path=/media/&prefix=true").await,
+            _ => world.warm(&object.path).await,
+        }
+    }
+
     /// Stops NATS or starts it again.
-    async fn turn_nats(&mut self, world: &mut World) {
-        if world.nats.take().is_some() {
-            self.of_all += 1;
+    async fn turn_nats(&mut self) {
+        if self.world.nats.take().is_some() {
+            self.cuts.of_all += 1;
         } else {
-            world.start_nats().await;
+            self.world.start_nats().await;
         }
     }
 
     /// Cuts the way of one gateway, or mends it.
-    async fn turn_link(&mut self, world: &mut World, (nth, state): (usize, LinkState)) {
-        if world.links[nth].state != LinkState::Whole {
-            return world.mend(nth).await;
+    async fn turn_link(&mut self, nth: usize, state: LinkState) {
+        if self.world.links[nth].state != LinkState::Whole {
+            return self.world.mend(nth).await;
         }
         match state {
-            LinkState::Silent => self.silent += 1,
-            _ => self.of_one += 1,
+            LinkState::Silent => self.cuts.silent += 1,
+            _ => self.cuts.of_one += 1,
         }
-        world.cut(nth, state);
+        self.world.cut(nth, state);
+    }
+
+    /// Stops one gateway, has the others change objects, and starts it again on its folder and its way to NATS.
+    async fn restart(&mut self, nth: usize, operation: u64) {
+        self.world.gateways.remove(nth).stop().await;
+        for change in 0..=self.chance.below(MOST_AWAY) {
+            let (kind, through) = (self.chance.below(CHANGES), self.chance.below(2) as usize);
+            let body = format!("{operation}.{change}");
+            self.change(kind, through, &body).await;
+        }
+        let back = self.world.start_gateway(nth).await;
+        self.world.gateways.insert(nth, back);
+        self.cuts.restarts += 1;
     }
 }
 
 /// Writes an object past the gateways, and purges it through one of them in one of the ways.
 async fn change_and_purge(
     world: &World,
-    (nth, operation): (usize, u64),
+    (nth, body): (usize, &str),
     object: &mut KnownObject,
     chance: &mut Chance,
 ) {
@@ -72,7 +142,7 @@ async fn change_and_purge(
     };
     object.is_now(match chance.below(4) {
         0 => String::new(),
-        _ => format!("{operation}"),
+        _ => body.to_owned(),
     });
     world.change_past(&object.path, &object.body).await;
     let way = WAYS[chance.below(ways) as usize];
@@ -88,38 +158,20 @@ async fn no_answer_is_stale_after_the_bound() {
     let count = number("TIDEGATE_FLEET_OPS", 200);
     let seed = number("TIDEGATE_SEED", 1);
     eprintln!("{count} operations, seed {seed}");
-    let mut world = World::new().await;
-    let mut chance = Chance(seed);
-    let mut objects: Vec<_> = (0..2 * KEYS).map(KnownObject::new).collect();
-    let (mut cuts, mut checks, mut latest) = (Cuts::default(), 0, Duration::ZERO);
+    let mut run = RandomRun::new(seed).await;
+    let (mut checks, mut latest) = (0, Duration::ZERO);
     for operation in 0..count {
-        let (at, nth) = (chance.below(2 * KEYS), chance.below(3));
-        let (object, nth) = (&mut objects[at as usize], nth as usize);
-        match chance.below(22) {
-            0..5 => {
-                object.is_now(format!("{operation}"));
-                world.put(nth, &object.path, &object.body).await;
-            }
-            5..7 => {
-                object.is_now(String::new());
-                world.change(nth, Method::DELETE, &object.path, "").await;
-            }
-            7..11 => change_and_purge(&world, (nth, operation), object, &mut chance).await,
-            11..13 => world.purge(nth, &format!("path={}", object.path)).await,
-            13 => world.purge(nth, "path=/media/&prefix=true").await,
-            14..18 => world.warm(&object.path).await,
-            18 => cuts.turn_nats(&mut world).await,
-            19 => cuts.turn_link(&mut world, (nth, LinkState::Silent)).await,
-            _ => cuts.turn_link(&mut world, (nth, LinkState::Cut)).await,
-        }
+        run.operate(operation).await;
         if operation % 50 == 49 || operation + 1 == count {
-            world.mend_all().await;
-            latest = latest.max(world.shows_all(operation, &mut objects).await);
-            checks += 3 * objects.len();
+            run.world.mend_all().await;
+            let settled = run.world.shows_all(operation, &mut run.objects);
+            latest = latest.max(settled.await);
+            checks += 3 * run.objects.len();
         }
     }
-    let is_each = cuts.of_all > 0 && cuts.of_one > 0 && cuts.silent > 0;
+    let cuts = run.cuts;
+    let is_each = cuts.of_all > 0 && cuts.of_one > 0 && cuts.silent > 0 && cuts.restarts > 0;
     assert!(is_each, "{cuts:?}");
     eprintln!("{cuts:?}, {checks} reads, settled within {latest:?}, 6 heartbeats too");
-    world.stop().await;
+    run.world.stop().await;
 }

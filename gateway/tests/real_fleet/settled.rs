@@ -39,7 +39,10 @@ impl KnownObject {
 impl World {
     /// Waits for the end of the bound, and reads every object through each gateway. Returns the time up to that end.
     pub(super) async fn shows_all(&self, round: u64, objects: &mut [KnownObject]) -> Duration {
-        let (since, lost) = (Instant::now(), self.lost().await);
+        let since = Instant::now();
+        // The end of a gateway that could not say it has been seen once all are connected.
+        self.connected().await;
+        let lost = self.lost().await;
         self.settled(round).await;
         let settled = since.elapsed();
         for object in objects {
@@ -60,13 +63,12 @@ impl World {
         lost
     }
 
-    /// Waits until each gateway knows of all that the others have said, or that it has missed some of it.
+    /// Waits until each gateway knows of all that the others have said, or that it has missed some of it. All are connected.
     ///
-    /// Once all are connected, heartbeats say what was missed. A gateway's messages arrive in their order: once all have its
+    /// Then heartbeats say what was missed. A gateway's messages arrive in their order: once all have its
     /// last purge, what it said before has come or is known to be missing. The doubt of what is missing rests for up to a
     /// second, in which the doubting gateway sends a heartbeat.
     async fn settled(&self, round: u64) {
-        self.connected().await;
         self.pass_heartbeats().await;
         for nth in 0..self.gateways.len() {
             let path = format!("/media/marker-{nth}");
