@@ -260,20 +260,16 @@ impl FleetLink {
     }
 }
 
-impl ChangeObserver for LinkObserver {
+impl ChangeObserver for FleetLink {
     fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind) {
-        if let Some(link) = self.0.upgrade()
-            && let Some(bucket) = link.buckets.name_of(origin)
-        {
-            link.reported(&KeyChange::of(&bucket, key, kind), false);
+        if let Some(bucket) = self.buckets.name_of(origin) {
+            self.reported(&KeyChange::of(&bucket, key, kind), false);
         }
     }
 
     fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
-        if let Some(link) = self.0.upgrade()
-            && let Some(bucket) = link.buckets.name_of(origin)
-        {
-            link.fleet.publish(FleetChange::Purged {
+        if let Some(bucket) = self.buckets.name_of(origin) {
+            self.fleet.publish(FleetChange::Purged {
                 bucket,
                 extents: vec![match target.clone() {
                     Scope::Key(key) => Extent::Key(key),
@@ -282,6 +278,20 @@ impl ChangeObserver for LinkObserver {
                 }],
                 soft: kind == PurgeKind::Soft,
             });
+        }
+    }
+}
+
+impl ChangeObserver for LinkObserver {
+    fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind) {
+        if let Some(link) = self.0.upgrade() {
+            link.changed(origin, key, kind);
+        }
+    }
+
+    fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
+        if let Some(link) = self.0.upgrade() {
+            link.purged(origin, target, kind);
         }
     }
 }
