@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::child::{Server, find_program, free_addr};
 
-/// Time limit of one order; only a failure waits so long.
-const TIMEOUT: Duration = Duration::from_secs(120);
+/// Time limit of one order, and of the browser's start, also on a slow machine; only a failure waits so long.
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// Root may not use the sandbox.
 const ARGUMENTS: [&str; 4] = [
     "--headless=new",
@@ -68,6 +68,7 @@ impl WebDriver {
         };
         let arguments: Vec<_> = ARGUMENTS.iter().chain(arguments).collect();
         options["args"] = json!(arguments);
+        options["browserStartupTimeout"] = json!(u64::try_from(TIMEOUT.as_millis())?);
         let logged = match options["perfLoggingPrefs"].is_object() {
             true => json!({ "performance": "ALL" }),
             false => json!({}),
@@ -92,6 +93,16 @@ impl WebDriver {
         path: &str,
         body: &Value,
     ) -> Result<(StatusCode, Value)> {
+        self.ask_within(TIMEOUT, method, path, body).await
+    }
+
+    async fn ask_within(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        body: &Value,
+    ) -> Result<(StatusCode, Value)> {
         let session = match self.session.as_str() {
             "" => String::new(),
             session => format!("/{session}"),
@@ -110,7 +121,7 @@ impl WebDriver {
             let status = answer.status();
             anyhow::Ok((status, answer.into_body().collect().await?.to_bytes()))
         };
-        let answered = tokio::time::timeout(TIMEOUT, answered).await;
+        let answered = tokio::time::timeout(limit, answered).await;
         let (status, body) = answered.context("chromedriver does not answer")??;
         let mut answer: Value = serde_json::from_slice(&body)?;
         Ok((status, answer["value"].take()))
@@ -121,9 +132,8 @@ impl WebDriver {
     /// # Errors
     /// If it does not succeed.
     pub async fn order(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
-        let (status, value) = self.ask(method, path, body).await?;
-        ensure!(status == StatusCode::OK, "{path}: {status}: {value}");
-        Ok(value)
+        let answered = self.ask(method, path, body).await?;
+        succeeded(path, answered)
     }
 
     /// Opens a page, and waits until it is loaded.
@@ -154,10 +164,15 @@ impl WebDriver {
         arguments: Value,
         limit: Duration,
     ) -> Result<Value> {
-        let limit = json!({ "script": u64::try_from(limit.as_millis())? });
-        self.order(Method::POST, "/timeouts", &limit).await?;
-        let script = json!({ "script": script, "args": arguments });
-        self.order(Method::POST, "/execute/async", &script).await
+        let timeouts = json!({ "script": u64::try_from(limit.as_millis())? });
+        self.order(Method::POST, "/timeouts", &timeouts).await?;
+        let (script, path) = (
+            json!({ "script": script, "args": arguments }),
+            "/execute/async",
+        );
+        // Chromedriver itself tells that the script is late.
+        let answered = self.ask_within(limit + TIMEOUT, Method::POST, path, &script);
+        succeeded(path, answered.await?)
     }
 
     /// Sends an order of Chromium's own protocol.
@@ -193,4 +208,10 @@ impl WebDriver {
     pub async fn end(self) -> Result<()> {
         self.order(Method::DELETE, "", &json!({})).await.map(drop)
     }
+}
+
+/// Returns the value of an answer that has to be a success.
+fn succeeded(path: &str, (status, value): (StatusCode, Value)) -> Result<Value> {
+    ensure!(status == StatusCode::OK, "{path}: {status}: {value}");
+    Ok(value)
 }

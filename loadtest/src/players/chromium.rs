@@ -7,17 +7,19 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::page::Page;
-use super::{LAST, PLACES, Playback, TIMEOUT, share};
+use super::{LAST, LEFT, PLACES, Playback, TIMEOUT, share};
 use crate::webdriver::WebDriver;
 
 /// No click is needed, and no sound is heard.
 const ARGUMENTS: [&str; 2] = ["--autoplay-policy=no-user-gesture-required", "--mute-audio"];
+/// The steps of a playback: its start, the beginning, two for each place, and two at the end.
+const STEPS: u32 = 4 + 2 * PLACES.len() as u32;
 /// The seconds by which the last frame may differ from the length.
 const END: f64 = 0.5;
 
 const SCRIPT: &str = "
-    const [tag, url, places, share, last, longest, done] = arguments;
-    play(tag, url, places, share, last, longest).then(done, (error) => done({ error: error.message }));";
+    const [tag, url, places, left, share, last, longest, done] = arguments;
+    play(tag, url, places, left, share, last, longest).then(done, (error) => done({ error: error.message }));";
 
 /// A running browser with the page open.
 #[derive(Debug)]
@@ -67,8 +69,8 @@ impl Chromium {
         self.driver.open(&self.page.url()).await?;
         let share = share(seconds);
         let longest = u64::try_from(TIMEOUT.as_millis())?;
-        let arguments = json!([tag, url, PLACES, share, share.max(LAST), longest]);
-        let told = self.driver.run_async(SCRIPT, arguments, TIMEOUT * 2);
+        let arguments = json!([tag, url, PLACES, LEFT, share, share.max(LAST), longest]);
+        let told = self.driver.run_async(SCRIPT, arguments, TIMEOUT * STEPS);
         let told = told.await?;
         ensure!(told["error"].is_null(), "it failed: {}", told["error"]);
         let told: PlayReport = serde_json::from_value(told).context("the page's answer")?;

@@ -10,19 +10,22 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::{LAST, PLACES, Playback, TIMEOUT, share};
+use super::{LAST, Playback, TIMEOUT, places, share};
 use crate::child::{Server, find_program};
 
 const LOOK: Duration = Duration::from_millis(50);
 /// The property that is true while mpv waits for bytes.
 const WAITS: &str = "paused-for-cache";
 
-/// Its command line, but for the socket.
-pub const ARGUMENTS: [&str; 7] = [
+/// Its command line, but for the socket. A slow machine may look at a short film only after its end: mpv stays there then,
+/// and plays on after a seek.
+pub const ARGUMENTS: [&str; 9] = [
     "--no-config",
     "--no-ytdl",
     "--no-terminal",
     "--idle",
+    "--keep-open=yes",
+    "--keep-open-pause=no",
     "--ao=null",
     "--vo=null",
     "--msg-level=all=error",
@@ -79,14 +82,15 @@ impl Player {
         let share = share(seconds);
         self.pass(share).await?;
         let mut seeks = vec![];
-        for place in PLACES {
-            let at = duration * place;
+        for at in places(duration) {
             let seek = json!(["seek", at, "absolute"]);
             seeks.push(self.timed(seek, "playback-restart").await?);
             self.pass(at + share).await?;
         }
         let last = json!(["seek", duration - share.max(LAST), "absolute"]);
-        self.timed(last, "end-file").await?;
+        self.timed(last, "playback-restart").await?;
+        let leave = json!(["set_property", "keep-open", "no"]);
+        self.timed(leave, "end-file").await?;
         Ok(Playback {
             ready,
             seeks,

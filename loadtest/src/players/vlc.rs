@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::{LAST, PLACES, Playback, TIMEOUT, share};
+use super::{LAST, Playback, TIMEOUT, places, share};
 use crate::child::find_program;
 use crate::wordpress::as_php_user;
 
@@ -93,9 +93,9 @@ impl Player {
         let share = share(seconds);
         self.pass(share).await?;
         let mut seeks = vec![];
-        for place in PLACES {
+        for place in places(length) {
             // It takes whole seconds only.
-            let seek = format!("seek {:.0}", length * place);
+            let seek = format!("seek {:.0}", place.floor());
             seeks.push(self.timed(&seek, BEGINS).await?);
             self.pass(share).await?;
         }
