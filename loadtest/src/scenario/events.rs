@@ -28,7 +28,7 @@ const KEY: &str = "object";
 /// The targets' percentile at most, in milliseconds.
 const MOST: f64 = 100.0;
 /// A change that takes longer was not told of.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The times of one kind of change, and what they are from and to.
 type Measured = (&'static str, Latency);

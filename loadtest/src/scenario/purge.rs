@@ -37,7 +37,7 @@ const READERS: u64 = 64;
 const LOOKED_AT: u64 = 100;
 
 /// The time within which the bucket has been asked for them, and the interval between two looks.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(5);
 
 const KINDS: [&str; 2] = ["soft", "hard"];
@@ -110,7 +110,8 @@ impl KnownKeys {
         };
         let dir = context.new_dir("purge-")?;
         let state = dir.join("state");
-        let mut home = Home::new(dir, context.origin_behind(bucket.addr()), settings);
+        // Each purge is durable before its answer, which a slow disk keeps waiting and must not fail.
+        let mut home = Home::new(dir, context.origin_behind(bucket.addr()), settings).patient();
         home.state = Some(state);
         let peer = home.start(StartState::Listening).await?;
         report.peer("tidegate", peer.config());

@@ -1,6 +1,6 @@
 //! An origin that is down when the gateway starts: cached objects are served from the first second.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 
@@ -8,6 +8,7 @@ use super::{LONG, Object, fill_running, small_objects};
 use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::line::Line;
+use crate::peers::tidegate::home::wait_for;
 use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::report::terminal::figure;
 use crate::report::{Report, Target};
@@ -15,10 +16,6 @@ use crate::slow_disk::drop_file_cache;
 
 /// The largest object, in bytes: several chunks.
 const MAX_LEN: u64 = 2_000_000;
-/// The time within which the gateway writes an object's metadata down, so that a kill does not lose
-/// it.
-const WRITTEN_DOWN: Duration = Duration::from_secs(6);
-
 /// Caches `--count` objects, and requests all of them after a restart and after a kill.
 ///
 /// # Errors
@@ -33,22 +30,29 @@ pub async fn run(context: &Context) -> Result<Report> {
         profile: LONG,
         ..Settings::WEB
     };
-    let dir = context.new_dir("down-")?;
-    let (disk, mib) = (dir.join("disk"), bytes * 5 / 4 / (1 << 20) + 64);
-    let origin = context.origin_behind(line.addr());
-    let home = Home::new(dir, origin, settings)
-        .with_disk(disk, mib, 64)
-        .patient();
+    let mib = bytes * 5 / 4 / (1 << 20) + 64;
     let mut rows = vec![];
     for way in ["an orderly stop", "a kill"] {
         line.mend();
+        // Nothing is known yet, so that what is found later was written down before this end.
+        let dir = context.new_dir("down-")?;
+        let disk = dir.join("disk");
+        let origin = context.origin_behind(line.addr());
+        let home = Home::new(dir, origin, settings)
+            .with_disk(disk, mib, 64)
+            .patient();
         let peer = home.start(StartState::Ready).await?;
         report.peer("tidegate", peer.config());
         let share = fill_running(&home, &peer, &objects).await?;
         let figure_ = "share of the chunks on disk before it";
         report.must(format!("{figure_} ({way})"), share, Target::AtLeast(1.0));
         if way == "a kill" {
-            tokio::time::sleep(WRITTEN_DOWN).await;
+            // The gateway writes down what it knows of each object soon after it has learned of it, and on a slow disk later.
+            let all = objects.len() as f64;
+            wait_for(&peer, "tidegate_meta_writes_total", |written| {
+                written >= all
+            })
+            .await?;
             peer.kill()?;
         } else {
             drop(peer);

@@ -2,6 +2,7 @@
 //! no answer is wrong, and none fails.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -108,14 +109,14 @@ async fn objects(context: &Context, random: &mut Random) -> Result<Arc<Vec<Objec
 }
 
 async fn wait_for_answers(load: &Load, seen: u64) -> Result<()> {
-    // One minute, which is also a client's time limit.
-    for _ in 0..6000 {
+    // Five minutes, which is also a client's time limit.
+    for _ in 0..30_000 {
         if load.right() >= seen + ANSWERS {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    anyhow::bail!("no {ANSWERS} right answers within a minute")
+    anyhow::bail!("no {ANSWERS} right answers within five minutes")
 }
 
 /// Returns the number of reads without a sound chunk, and of unsound chunks found at a start.
@@ -136,8 +137,15 @@ impl DamageCounts {
         self.flips + self.truncations
     }
 
-    /// Flips a bit or truncates a file at a random place; a file's chance grows with its length.
+    /// Flips a bit or truncates a file at a random place; a file's chance grows with its length. The gateway may delete the
+    /// drawn file meanwhile: then another one is drawn.
     fn damage(&mut self, disk: &Path, random: &mut Random) -> Result<()> {
+        while !self.damage_drawn(disk, random)? {}
+        Ok(())
+    }
+
+    /// Damages a file unless it is gone; returns whether it was there.
+    fn damage_drawn(&mut self, disk: &Path, random: &mut Random) -> Result<bool> {
         let files = files(disk)?;
         let sum: u64 = files.iter().map(|(_, len)| len).sum();
         ensure!(sum > 0, "there is nothing to damage in {}", disk.display());
@@ -159,17 +167,21 @@ impl DamageCounts {
             }
             (&found.0, found.1)
         };
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            opened => opened?,
+        };
         if random.below(TRUNCATIONS) == 0 {
             self.truncations += 1;
-            return Ok(file.set_len(at.min(len))?);
+            file.set_len(at.min(len))?;
+            return Ok(true);
         }
         self.flips += 1;
         let mut byte = [0];
         if file.read_at(&mut byte, at)? == 1 {
             file.write_all_at(&[byte[0] ^ (1 << random.below(8))], at)?;
         }
-        Ok(())
+        Ok(true)
     }
 }
 

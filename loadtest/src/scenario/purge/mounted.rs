@@ -129,7 +129,7 @@ impl Mounted {
         };
         let dir = context.new_dir("purge-mounted-")?;
         let state = dir.join("state");
-        let mut home = Home::new(dir, context.origin(), settings);
+        let mut home = Home::new(dir, context.origin(), settings).patient();
         home.state = Some(state);
         Ok(Self {
             mount: Mount::tidegate(&home).await?,
