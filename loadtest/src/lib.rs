@@ -22,6 +22,7 @@ pub mod child;
 pub mod client;
 pub mod context;
 pub mod file;
+pub mod late;
 pub mod line;
 pub mod measure;
 pub mod pattern;

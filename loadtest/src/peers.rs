@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 
 use crate::child::Server;
 use crate::client::Connection;
+use crate::late;
 use crate::measure::{ProcessTree, Usage};
 
 pub mod aws;
@@ -157,15 +158,7 @@ impl Peer {
         };
         let (answer, _) = Connection::open(admin).await?.get("/metrics", &[]).await?;
         let text = String::from_utf8_lossy(&answer.body);
-        let values = text
-            .lines()
-            .filter(|line| {
-                line.strip_prefix(name)
-                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
-            })
-            .filter(|line| line.contains(label))
-            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        Ok(Some(values.sum()))
+        Ok(Some(late::sum(&text, name, label)))
     }
 
     /// Returns the admin listener's answer to `path`; `None` for other peers.

@@ -4,6 +4,7 @@
 //! The library is 20 GB, of which MinIO's drive holds about 1.2: books are silent but for their ends, and the drive's
 //! files are made sparse as soon as they are written.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -71,7 +72,7 @@ fn home(dir: PathBuf, origin: &Origin) -> Home {
 struct Desk {
     folder: PathBuf,
     /// Unmounts when it is dropped.
-    _mount: Option<Mount>,
+    mount: Option<Mount>,
 }
 
 impl Desk {
@@ -99,10 +100,12 @@ impl Desk {
             report.peer(way, mount.config());
         }
         let folder = mount.as_ref().map_or(dir, |mount| mount.file(""));
-        Ok(Some(Self {
-            folder,
-            _mount: mount,
-        }))
+        Ok(Some(Self { folder, mount }))
+    }
+
+    /// Returns the admin listener, if it is ours.
+    fn admin(&self) -> Option<SocketAddr> {
+        self.mount.as_ref()?.gateway()?.admin()
     }
 
     /// Runs a shell's script in the folder, which must succeed. Returns the seconds that it took.

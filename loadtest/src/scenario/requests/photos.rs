@@ -47,10 +47,20 @@ pub(super) const UPLOAD: Play = Play {
             |run| run.of(UPLOADING).bucket_again as f64,
             0.0,
         ),
-        most("GET", |run| run.of(UPLOADING).get as f64, 0.0),
         most(
-            "MB fetched",
-            |run| run.of(UPLOADING).bytes as f64 / 1e6,
+            "GET, without those for lateness",
+            |run| {
+                let (asked, late) = (run.of(UPLOADING), run.late_of(UPLOADING));
+                late.gets_beyond(asked.get) as f64
+            },
+            0.0,
+        ),
+        most(
+            "MB fetched, without those for lateness",
+            |run| {
+                let (asked, late) = (run.of(UPLOADING), run.late_of(UPLOADING));
+                late.bytes_beyond(asked.bytes) as f64 / 1e6
+            },
             0.0,
         ),
         most(
@@ -73,8 +83,11 @@ pub(super) const UPLOAD: Play = Play {
         ),
         most("COPY", |run| run.of(UPLOADING).copy as f64, 0.0),
         most(
-            "PUT a file",
-            |run| run.of(UPLOADING).put as f64 / (run.count * 10) as f64,
+            "PUT a file, without those sent again",
+            |run| {
+                let (asked, late) = (run.of(UPLOADING), run.late_of(UPLOADING));
+                asked.put.saturating_sub(late.retries) as f64 / (run.count * 10) as f64
+            },
             1.0,
         ),
     ],

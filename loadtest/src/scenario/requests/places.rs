@@ -11,6 +11,7 @@ use crate::bucket::Bucket;
 use crate::child::free_addr;
 use crate::client::Connection;
 use crate::context::Context;
+use crate::late::{self, LateCounts};
 use crate::peers::mounts::{Access, Mount};
 use crate::peers::{Origin, tidegate};
 use crate::tally::Tally;
@@ -147,6 +148,22 @@ impl Place {
         };
         let (answer, _) = Connection::open(admin).await?.get("/metrics", &[]).await?;
         Ok(Some(Causes::read(&String::from_utf8_lossy(&answer.body))))
+    }
+
+    /// Returns Tidegate's own counts of what it has sent because something was late; none of other mounts.
+    pub(super) async fn late(&self) -> Result<LateCounts> {
+        match self.admin {
+            Some(admin) => LateCounts::of(admin).await,
+            None => Ok(LateCounts::default()),
+        }
+    }
+
+    /// Waits until Tidegate has sent all that was written; other mounts do not tell.
+    pub(super) async fn sends_all(&self) -> Result<()> {
+        match self.admin {
+            Some(admin) => late::sends_all(admin).await,
+            None => Ok(()),
+        }
     }
 
     /// Returns a line of the gateway's log that reports an error.

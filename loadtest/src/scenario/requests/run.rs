@@ -3,19 +3,21 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::causes::Causes;
 use super::places::{Kind, Place, bucket_name};
 use super::{Play, price};
 use crate::bucket::Bucket;
 use crate::context::Context;
+use crate::late::LateCounts;
 use crate::pattern::Pattern;
 use crate::report::Report;
 use crate::report::terminal::figure;
 use crate::tally::RequestCounts;
 
-/// The time without requests after which a mount counts as done: ours begins to upload at once, others after a while.
+/// The time without requests after which a mount counts as done: ours, which tells when all is sent, and others, which begin
+/// to upload after a while.
 const OURS: Duration = Duration::from_secs(1);
 const OTHERS: Duration = Duration::from_secs(7);
 
@@ -24,6 +26,8 @@ pub(super) struct Run {
     pub(super) kind: Kind,
     pub(super) count: u64,
     pub(super) asked: RequestCounts,
+    /// What of it was sent because something was late.
+    pub(super) late: LateCounts,
     /// Objects that are missing, unexpected, or different from the written ones.
     pub(super) wrong: usize,
     seconds: f64,
@@ -36,6 +40,7 @@ struct RunStep {
     name: &'static str,
     seconds: f64,
     asked: RequestCounts,
+    late: LateCounts,
     /// `None`: the mount is not Tidegate's.
     causes: Option<Causes>,
 }
@@ -60,27 +65,33 @@ pub(super) async fn play(
     );
     let quiet = if kind.is_ours() { OURS } else { OTHERS };
     let start = place.tally.settled().await;
-    let (mut steps, mut failed, mut before) = (vec![], None, start);
+    let first = place.late().await?;
+    let (mut steps, mut failed, mut before, mut late) = (vec![], None, start, first);
     let mut causes = place.causes().await?;
     for step in play.steps {
         let (folder, act, begun) = (place.folder.clone(), step.act, Instant::now());
         let done = tokio::task::spawn_blocking(move || act(&folder, count)).await?;
         let took = begun.elapsed().as_secs_f64();
         let now = match kind.is_ours() {
-            true => place.tally.quiet_for(quiet).await,
+            true => {
+                place.sends_all().await.context(step.name)?;
+                place.tally.quiet_for(quiet).await
+            }
             false => place.tally.asked(),
         };
+        let late_now = place.late().await?;
         let caused = place.causes().await?;
         steps.push(RunStep {
             name: step.name,
             seconds: took,
             asked: now.since(before),
+            late: late_now.since(late),
             causes: caused
                 .as_ref()
                 .zip(causes.as_ref())
                 .map(|(now, before)| now.since(before)),
         });
-        (before, causes) = (now, caused);
+        (before, causes, late) = (now, caused, late_now);
         if let Err(error) = done {
             let error = error.context(step.name);
             if kind.is_ours() {
@@ -99,6 +110,7 @@ pub(super) async fn play(
         kind,
         count,
         asked,
+        late: late.since(first),
         wrong,
         seconds: steps.iter().map(|step| step.seconds).sum(),
         steps,
@@ -127,6 +139,11 @@ impl Run {
     /// Returns the requests of one step.
     pub(super) fn of(&self, name: &str) -> RequestCounts {
         self.step(name).map(|step| step.asked).unwrap_or_default()
+    }
+
+    /// Returns what one step has sent because something was late.
+    pub(super) fn late_of(&self, name: &str) -> LateCounts {
+        self.step(name).map(|step| step.late).unwrap_or_default()
     }
 
     /// Returns the seconds that one step took.

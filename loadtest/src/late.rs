@@ -1,0 +1,156 @@
+//! Tidegate's own counts of its requests to the bucket that it sent because something was late, as on a busy machine: bounds
+//! on requests and bytes are judged without them.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use crate::client::Connection;
+
+/// The bytes of a chunk, as built in: as much as a read of a disk brings.
+const CHUNK: u64 = 256 << 10;
+/// Time limit for all that is written to be in the bucket, and the interval between two looks.
+const TIMEOUT: Duration = Duration::from_secs(300);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The requests so far, or between two points in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LateCounts {
+    /// GETs sent beside one, or a read of a cache disk, that was late.
+    gets: u64,
+    /// The most bytes that these brought.
+    bytes: u64,
+    /// Reads that a cache disk did not answer in time. Nothing is read from it for a while then, and the gateway does not count
+    /// what the bucket is asked for in its place.
+    pub disk_reads: u64,
+    /// Requests sent again after a failure that passes.
+    pub retries: u64,
+}
+
+impl LateCounts {
+    /// Reads them from metrics in Prometheus' format.
+    #[must_use]
+    pub fn read(metrics: &str) -> Self {
+        let count = |name, label| sum(metrics, name, label) as u64;
+        let hedges = count("tidegate_hedges_total", "");
+        let races = count("tidegate_disk_races_total", "");
+        Self {
+            gets: hedges + races,
+            bytes: count("tidegate_hedged_bytes_total", "") + races * CHUNK,
+            disk_reads: count("tidegate_store_faults_total", "reason=\"late\""),
+            retries: count("tidegate_origin_retries_total", ""),
+        }
+    }
+
+    /// Returns the counts of the gateway with this admin listener.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub async fn of(admin: SocketAddr) -> Result<Self> {
+        Ok(Self::read(&told(admin, "/metrics").await?))
+    }
+
+    /// Returns the GETs that lateness does not explain: none if a disk was left alone.
+    #[must_use]
+    pub const fn gets_beyond(self, gets: u64) -> u64 {
+        match self.disk_reads {
+            0 => gets.saturating_sub(self.gets + self.retries),
+            _ => 0,
+        }
+    }
+
+    /// Returns the bytes from the bucket that lateness does not explain: none if a disk was left alone.
+    #[must_use]
+    pub const fn bytes_beyond(self, bytes: u64) -> u64 {
+        match self.disk_reads {
+            0 => bytes.saturating_sub(self.bytes),
+            _ => 0,
+        }
+    }
+
+    /// Returns the counts since `earlier`.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self {
+            gets: self.gets.saturating_sub(earlier.gets),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            disk_reads: self.disk_reads.saturating_sub(earlier.disk_reads),
+            retries: self.retries.saturating_sub(earlier.retries),
+        }
+    }
+}
+
+/// Returns the sum of a metric over the lines whose labels contain `label`, such as `state="up"`.
+#[must_use]
+pub fn sum(metrics: &str, name: &str, label: &str) -> f64 {
+    let is_it = |line: &&str| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label)
+    };
+    let lines = metrics.lines().filter(is_it);
+    let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    values.sum()
+}
+
+/// Waits until a gateway has nothing left to send to the bucket.
+///
+/// # Errors
+/// If something waits for five minutes.
+pub async fn sends_all(admin: SocketAddr) -> Result<()> {
+    let since = Instant::now();
+    loop {
+        let pending = told(admin, "/pending").await?;
+        if pending.contains("\"pending\":[]") {
+            return Ok(());
+        }
+        ensure!(since.elapsed() < TIMEOUT, "something waits: {pending}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn told(admin: SocketAddr, path: &str) -> Result<String> {
+    let (answer, _) = Connection::open(admin).await?.get(path, &[]).await?;
+    ensure!(answer.head.status == 200, "{path}: {}", answer.head.status);
+    Ok(String::from_utf8_lossy(&answer.body).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "# TYPE tidegate_hedges_total counter\n\
+        tidegate_hedges_total 1\n\
+        tidegate_hedged_bytes_total 1000\n\
+        tidegate_disk_races_total{winner=\"disk\"} 2\n";
+    const AFTER: &str = "tidegate_hedges_total 2\n\
+        tidegate_hedged_bytes_total 1500\n\
+        tidegate_disk_reads_total 99\n\
+        tidegate_disk_races_total{winner=\"disk\"} 3\n\
+        tidegate_disk_races_total{winner=\"origin\"} 1\n\
+        tidegate_store_faults_total{disk=\"/d\",reason=\"corrupt\"} 7\n\
+        tidegate_store_faults_total{disk=\"/d\",reason=\"late\"} 2\n\
+        tidegate_origin_retries_total{origin=\"a\"} 5\n\
+        tidegate_origin_retries_total{origin=\"b\"} 1\n";
+
+    #[test]
+    fn what_was_late_is_counted_and_faults_of_other_kinds_are_not() {
+        let late = LateCounts::read(AFTER).since(LateCounts::read(BEFORE));
+        let expected = LateCounts {
+            gets: 1 + 2,
+            bytes: 500 + 2 * CHUNK,
+            disk_reads: 2,
+            retries: 6,
+        };
+        assert_eq!(late, expected);
+        assert_eq!((late.gets_beyond(99), late.bytes_beyond(1 << 30)), (0, 0));
+        let late = LateCounts {
+            disk_reads: 0,
+            ..late
+        };
+        let bytes = 500 + 2 * CHUNK;
+        assert_eq!((late.gets_beyond(9), late.bytes_beyond(bytes)), (0, 0));
+        assert_eq!((late.gets_beyond(10), late.bytes_beyond(bytes + 1)), (1, 1));
+        assert_eq!(LateCounts::read(""), LateCounts::default());
+    }
+}
