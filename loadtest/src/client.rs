@@ -14,8 +14,8 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::pattern::Pattern;
 
-/// The longest wait within an answer: a server that hangs is a failure, not a long run.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest wait within an answer, also on a slow machine: a server that hangs is a failure, not a long run.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The buffer size of a slow client, in bytes: more than one TCP segment, less than a chunk.
 const THIN_BUFFER: u32 = 32 * 1024;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Empty, combinators::BoxBody};
 use hyper::body::Incoming;
@@ -22,9 +22,6 @@ use tokio::task::JoinHandle;
 
 /// The time for which an answer of the bucket counts: the `probe` of the recipe for several servers.
 pub const PROBE: Duration = Duration::from_secs(1);
-
-/// The time that an answer may take from here to the peer. A probe sent meanwhile is none too many.
-const UNDER_WAY: Duration = Duration::from_millis(250);
 
 /// A counting proxy in front of an S3 server with path-style addresses.
 #[derive(Debug)]
@@ -40,6 +37,7 @@ struct Counts {
     head: AtomicU64,
     list: AtomicU64,
     put: AtomicU64,
+    put_empty: AtomicU64,
     copy: AtomicU64,
     delete: AtomicU64,
     multipart: AtomicU64,
@@ -48,9 +46,13 @@ struct Counts {
     other: AtomicU64,
     bytes: AtomicU64,
     sent: AtomicU64,
-    /// The time of the last success.
-    answered: Mutex<Option<Instant>>,
+    /// The time of the last success that the peer knows of.
+    known: LastSuccess,
 }
+
+/// The time of the last success of the bucket, when it was passed on to the peer.
+#[derive(Debug, Default)]
+struct LastSuccess(Mutex<Option<Instant>>);
 
 /// The requests so far, or between two points in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -63,6 +65,8 @@ pub struct RequestCounts {
     pub list: u64,
     /// PUTs of objects and parts.
     pub put: u64,
+    /// Of these, the requests for an empty object that is no folder's marker: a file that was closed empty and is written later.
+    pub put_empty: u64,
     /// Copies of objects and parts.
     pub copy: u64,
     /// Deletions, of one object or of many.
@@ -71,7 +75,8 @@ pub struct RequestCounts {
     pub multipart: u64,
     /// Other requests about the bucket, such as for its existence or location.
     pub bucket: u64,
-    /// Of these, the requests sent within [`PROBE`] of an answer to another request, which proves as much.
+    /// Of these, the requests sent within [`PROBE`] of an answer to another request, which proves as much, and of which the
+    /// peer knew: it has sent another request over the same connection since.
     pub bucket_again: u64,
     /// All other requests, about the server.
     pub other: u64,
@@ -109,6 +114,7 @@ impl Tally {
             head: read(&self.counts.head),
             list: read(&self.counts.list),
             put: read(&self.counts.put),
+            put_empty: read(&self.counts.put_empty),
             copy: read(&self.counts.copy),
             delete: read(&self.counts.delete),
             multipart: read(&self.counts.multipart),
@@ -155,6 +161,7 @@ impl RequestCounts {
             head: self.head - earlier.head,
             list: self.list - earlier.list,
             put: self.put - earlier.put,
+            put_empty: self.put_empty - earlier.put_empty,
             copy: self.copy - earlier.copy,
             delete: self.delete - earlier.delete,
             multipart: self.multipart - earlier.multipart,
@@ -174,12 +181,23 @@ impl RequestCounts {
     }
 }
 
-impl Counts {
-    fn answered(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+impl LastSuccess {
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, request: &Request<Incoming>) -> Kind {
+    /// Records a request over a connection with a last success of its own, of which the peer knows now: on a busy machine an
+    /// answer may be under way for long. Returns the last one that it knows of.
+    fn asked_over(&self, connection: &Self) -> Option<Instant> {
+        let mut known = self.lock();
+        *known = (*known).max(*connection.lock());
+        *known
+    }
+}
+
+impl Counts {
+    /// Counts a request over a connection with this last success.
+    fn count(&self, request: &Request<Incoming>, connection: &LastSuccess) -> Kind {
         let kind = kind(
             request.method(),
             request.uri().path(),
@@ -198,17 +216,24 @@ impl Counts {
             Kind::Other => &self.other,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        let answered = *self.answered();
-        if kind == Kind::Bucket && is_needless(answered.map(|at| at.elapsed())) {
+        let known = self.known.asked_over(connection);
+        if kind == Kind::Bucket && is_needless(known.map(|at| at.elapsed())) {
             self.bucket_again.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_empty = || {
+            let length = request.headers().get(header::CONTENT_LENGTH);
+            length.is_some_and(|length| length == "0") && !request.uri().path().ends_with('/')
+        };
+        if kind == Kind::Put && is_empty() {
+            self.put_empty.fetch_add(1, Ordering::Relaxed);
         }
         kind
     }
 }
 
-/// Returns whether a request about the bucket asks for nothing new, this long after the last success.
+/// Returns whether a request about the bucket asks for nothing new, this long after the last success that the peer knows of.
 fn is_needless(since: Option<Duration>) -> bool {
-    since.is_some_and(|since| (UNDER_WAY..PROBE).contains(&since))
+    since.is_some_and(|since| since < PROBE)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,9 +282,11 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, counts: Arc<Counts>
     while let Ok((stream, _)) = listener.accept().await {
         let _ = stream.set_nodelay(true);
         let (client, counts) = (client.clone(), Arc::clone(&counts));
+        let answered = Arc::new(LastSuccess::default());
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                pass_on(client.clone(), upstream, Arc::clone(&counts), request)
+                let counted = (Arc::clone(&counts), Arc::clone(&answered));
+                pass_on(client.clone(), upstream, counted, request)
             });
             // A peer may break its connection; the counts remain.
             let _ = hyper::server::conn::http1::Builder::new()
@@ -273,10 +300,10 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, counts: Arc<Counts>
 async fn pass_on(
     client: Client<HttpConnector, CountedBody>,
     upstream: SocketAddr,
-    counts: Arc<Counts>,
+    (counts, answered): (Arc<Counts>, Arc<LastSuccess>),
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, hyper::Error>>, Infallible> {
-    let kind = counts.count(&request);
+    let kind = counts.count(&request, &answered);
     let mut request = request.map(|inner| CountedBody {
         inner,
         counts: Arc::clone(&counts),
@@ -295,7 +322,7 @@ async fn pass_on(
         Err(_) => None,
     };
     if answer.as_ref().is_some_and(|it| it.status().is_success()) {
-        *counts.answered() = Some(Instant::now());
+        *answered.lock() = Some(Instant::now());
     }
     Ok(match answer {
         Some(answer) if kind == Kind::Get => answer.map(|inner| {
@@ -382,7 +409,29 @@ mod tests {
     #[test]
     fn a_probe_is_needless_while_an_answer_counts() {
         let after = |millis| is_needless(Some(Duration::from_millis(millis)));
-        assert!(!is_needless(None) && !after(249) && !after(1000));
-        assert!(after(250) && after(999));
+        assert!(!is_needless(None) && !after(1000));
+        assert!(after(0) && after(999));
+    }
+
+    #[test]
+    fn the_peer_knows_of_an_answer_once_its_connection_brings_another_request() {
+        let (known, [one, other]) = (
+            LastSuccess::default(),
+            [(); 2].map(|()| LastSuccess::default()),
+        );
+        let first = Instant::now();
+        *one.lock() = Some(first);
+        assert_eq!(known.asked_over(&other), None, "under way");
+        assert_eq!(known.asked_over(&one), Some(first));
+        assert_eq!(
+            known.asked_over(&other),
+            Some(first),
+            "once known, over any"
+        );
+        let second = first + Duration::from_secs(1);
+        *other.lock() = Some(second);
+        assert_eq!(known.asked_over(&one), Some(first));
+        assert_eq!(known.asked_over(&other), Some(second));
+        assert_eq!(known.asked_over(&one), Some(second), "the last of all");
     }
 }

@@ -1,13 +1,15 @@
 //! The compared sites.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use super::pages::Images;
 use crate::bucket::Bucket;
 use crate::context::Context;
+use crate::late::{self, LateCounts};
 use crate::peers::Origin;
 use crate::peers::cloud::Cloud;
 use crate::peers::mounts::Mount;
@@ -17,7 +19,7 @@ use crate::wordpress::gateway::Gateway;
 use crate::wordpress::recipe::{self, Home};
 use crate::wordpress::{Browser, Media, Places, Site};
 
-/// Time limit for files to arrive in the bucket, and the interval between checks.
+/// Time limit for another file to arrive in the bucket, and the interval between checks.
 const ARRIVAL: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -55,6 +57,8 @@ pub(super) struct Stage {
     tally: Option<Tally>,
     config: String,
     gateway: Option<Gateway>,
+    /// The gateway's admin listener.
+    admin: Option<SocketAddr>,
     /// A complaint of the gateway before it was restarted.
     complained: Option<String>,
     rclone: Option<Rclone>,
@@ -104,6 +108,7 @@ impl Stage {
             let mount = Some(places.uploads());
             behind.gateway = Some(Gateway::start(&program, &home, &toml, mount)?);
             behind.config = toml;
+            behind.admin = Some(home.admin);
             let http = recipe::nginx("wordpress-mount.conf", &home, &places)?;
             Site::start(places, &http)?
         };
@@ -119,6 +124,7 @@ impl Stage {
             tally: behind.tally,
             config: behind.config,
             gateway: behind.gateway,
+            admin: behind.admin,
             complained: None,
             rclone: behind.rclone,
             _cloud: behind.cloud,
@@ -130,10 +136,27 @@ impl Stage {
     }
 
     /// Returns the requests to the bucket so far, after they have ceased.
-    pub(super) async fn asked(&self) -> Option<RequestCounts> {
-        match &self.tally {
-            Some(tally) => Some(tally.settled().await),
-            None => None,
+    ///
+    /// # Errors
+    /// If something is not sent.
+    pub(super) async fn asked(&self) -> Result<Option<RequestCounts>> {
+        let Some(tally) = &self.tally else {
+            return Ok(None);
+        };
+        if let Some(admin) = self.admin {
+            late::sends_all(admin).await.context(self.kind.name())?;
+        }
+        Ok(Some(tally.settled().await))
+    }
+
+    /// Returns the gateway's own counts of what it has sent because something was late.
+    ///
+    /// # Errors
+    /// If it does not tell.
+    pub(super) async fn late(&self) -> Result<LateCounts> {
+        match self.admin {
+            Some(admin) => LateCounts::of(admin).await,
+            None => Ok(LateCounts::default()),
         }
     }
 
@@ -166,23 +189,26 @@ impl Stage {
         Ok([first.posts, again.posts].concat())
     }
 
-    /// Waits until so many files are in the bucket that were not there before.
+    /// Waits until so many files are in the bucket that were not there before, as long as they come.
     async fn arrive(&self, before: RequestCounts, files: u64) -> Result<()> {
         let Some(tally) = &self.tally else {
             return Ok(());
         };
-        let arrival = async {
-            loop {
-                // A file that PHP has copied may be copied by the store.
-                let asked = tally.asked().since(before);
-                if asked.put + asked.copy >= files {
-                    break;
-                }
-                tokio::time::sleep(LOOK).await;
+        let (mut last, mut since) = (before, Instant::now());
+        loop {
+            // A file that PHP has copied may be copied by the store.
+            let asked = tally.asked();
+            let arrived = asked.since(before);
+            if arrived.put + arrived.copy >= files {
+                return Ok(());
             }
-        };
-        let arrived = tokio::time::timeout(ARRIVAL, arrival).await;
-        arrived.with_context(|| format!("{}: files do not arrive", self.kind.name()))
+            if asked != last {
+                (last, since) = (asked, Instant::now());
+            }
+            let name = self.kind.name();
+            ensure!(since.elapsed() < ARRIVAL, "{name}: files do not arrive");
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Empties the caches of a site whose files are all in the bucket, by a restart.
@@ -244,6 +270,7 @@ impl Rclone {
 #[derive(Default)]
 struct SiteServices {
     gateway: Option<Gateway>,
+    admin: Option<SocketAddr>,
     rclone: Option<Rclone>,
     cloud: Option<Cloud>,
     tally: Option<Tally>,

@@ -6,11 +6,15 @@ use anyhow::{Result, ensure};
 
 use super::sites::{Kind, Stage};
 use crate::context::progress;
+use crate::late::LateCounts;
 use crate::measure::{median, median_ratio, turns};
 use crate::report::terminal::figure;
 use crate::report::{Report, Target, Weight};
 use crate::tally::RequestCounts;
 use crate::wordpress::photos::{self, LARGE, SMALL};
+
+/// The seconds for which the gateway keeps a new file that was closed empty: a writer that is later costs one more PUT.
+const EMPTY_FILE_DELAY: f64 = 0.5;
 
 /// The photos of one size, in the order of rounds.
 pub(super) struct Photos {
@@ -54,6 +58,8 @@ struct UploadFigures {
     seconds: Vec<f64>,
     files: u64,
     asked: Option<RequestCounts>,
+    /// What of it was sent because something was late.
+    late: LateCounts,
 }
 
 /// Uploads every photo to every site, in turns. A turn begins when the files of the turn before are in the bucket.
@@ -68,7 +74,7 @@ pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Upload
             stages.iter().map(|_| UploadFigures::default()).collect();
         let mut before = vec![];
         for stage in stages {
-            before.push(stage.asked().await);
+            before.push((stage.asked().await?, stage.late().await?));
         }
         for (round, file) in (0..).zip(&size.files) {
             progress(format!(
@@ -85,8 +91,9 @@ pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Upload
                 found[at].files += media.paths.len() as u64;
             }
         }
-        for ((stage, found), before) in stages.iter().zip(&mut found).zip(before) {
-            let after = stage.asked().await;
+        for ((stage, found), (before, late)) in stages.iter().zip(&mut found).zip(before) {
+            let after = stage.asked().await?;
+            found.late = stage.late().await?.since(late);
             found.asked = after.zip(before).map(|(after, before)| after.since(before));
         }
         let kinds = stages.iter().map(|stage| stage.kind);
@@ -104,6 +111,44 @@ impl UploadResults {
         for size in &self.0 {
             size.judge(report);
         }
+    }
+}
+
+impl UploadFigures {
+    /// Returns the requests for which the machine's lateness is no excuse, with the most of each.
+    fn counts(&self, asked: &RequestCounts) -> [(&'static str, f64, f64); 6] {
+        let (photos, files, late) = (self.seconds.len() as f64, self.files as f64, self.late);
+        // WordPress makes one file after the other: each that is published empty has taken that time of the whole.
+        let waits = self.seconds.iter().sum::<f64>() / EMPTY_FILE_DELAY;
+        let put_empty = asked.put_empty.min(waits as u64);
+        let puts = asked.put.saturating_sub(put_empty + late.retries);
+        let gets = late.gets_beyond(asked.get);
+        let read = late.bytes_beyond(asked.bytes) as f64 / 1e6;
+        [
+            (
+                "PUT a file, without those for lateness",
+                puts as f64 / files,
+                1.0,
+            ),
+            ("COPY a photo", asked.copy as f64 / photos, 0.0),
+            ("HEAD a photo", asked.head as f64 / photos, 0.0),
+            (
+                "GET a photo, without those for lateness",
+                gets as f64 / photos,
+                0.0,
+            ),
+            // More than an answer in each `probe` proves already.
+            (
+                "needless probes a photo",
+                asked.bucket_again as f64 / photos,
+                0.0,
+            ),
+            (
+                "MB read back, without those for lateness",
+                read / photos,
+                0.0,
+            ),
+        ]
     }
 }
 
@@ -182,22 +227,12 @@ impl Size {
             let Some(asked) = found.asked else { continue };
             let (photos, files) = (found.seconds.len() as f64, found.files as f64);
             let figure = |what: &str| format!("{}, {}: {what}", self.title, kind.name());
-            // Requests do not depend on the machine: one too many fails the run.
-            for (what, count, most) in [
-                ("PUT a file", asked.put as f64 / files, 1.0),
-                ("COPY a photo", asked.copy as f64 / photos, 0.0),
-                ("HEAD a photo", asked.head as f64 / photos, 0.0),
-                ("GET a photo", asked.get as f64 / photos, 0.0),
-                // More than an answer in each `probe` proves already.
-                (
-                    "needless probes a photo",
-                    asked.bucket_again as f64 / photos,
-                    0.0,
-                ),
-                ("MB read back", asked.bytes as f64 / 1e6 / photos, 0.0),
-            ] {
+            // Requests do not depend on the machine, but for those that its lateness explains: one too many fails the run.
+            for (what, count, most) in found.counts(&asked) {
                 report.must(figure(what), count, Target::AtMost(most));
             }
+            let put = asked.put as f64 / files;
+            report.aim(figure("PUT a file"), put, Target::AtMost(1.0));
             // But recipe 3 lists once more if a slow machine makes the photo a second after it has looked for its name.
             let weight = match kind {
                 Kind::Close => Weight::Speed,
