@@ -8,6 +8,9 @@ const KEY: &str =
 
 const REFRESH: Duration = Duration::from_secs(3600);
 
+/// The longest wait for what has to come; only a failure waits so long.
+const LONG: Duration = Duration::from_secs(60);
+
 fn set(keys: usize) -> String {
     format!("{{\"keys\":[{}]}}", vec![KEY; keys].join(","))
 }
@@ -21,7 +24,12 @@ fn source(location: JwksLocation, metrics: &Metrics) -> KeySource {
 }
 
 fn of_url(uri: Uri) -> KeySource {
-    let source = source(JwksLocation::Url(uri, REFRESH), &Metrics::default());
+    refreshed(uri, REFRESH)
+}
+
+/// Returns the source of a URL that is fetched again after this time.
+fn refreshed(uri: Uri, refresh: Duration) -> KeySource {
+    let source = source(JwksLocation::Url(uri, refresh), &Metrics::default());
     source.apply(source.prepare(None).expect("no file"));
     source
 }
@@ -51,6 +59,72 @@ async fn later(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
     tokio::time::resume();
+}
+
+/// Waits until the source's own task has come so far. The task shares this thread, and has set its next timer when it
+/// lets another run.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let wait = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, wait).await.expect(what);
+}
+
+/// Returns whether the last fetch has failed.
+fn has_failed(source: &KeySource) -> bool {
+    let state = source.loader.state.try_lock();
+    state.is_ok_and(|state| state.failure.is_some())
+}
+
+#[tokio::test]
+async fn keys_of_a_url_are_fetched_again_by_themselves() {
+    let refresh = Duration::from_secs(300);
+    let server = FakeServer::start(says_set(2)).await;
+    let source = refreshed(server.url("/"), refresh);
+    let keys = source.keys();
+    until("the first fetch", || keys.len() == 2).await;
+    later(refresh / 2).await;
+    // One was withdrawn: it admits until the time is over, and no longer.
+    server.say(says_set(1));
+    later(refresh / 2).await;
+    until("the second fetch", || keys.len() == 1).await;
+    assert_eq!(server.seen().len(), 2);
+
+    // What fails is repeated after a shorter time, and then the usual one counts again.
+    server.say(Says::status("503 Service Unavailable"));
+    later(refresh).await;
+    until("the third fetch", || has_failed(&source)).await;
+    server.say(says_set(3));
+    later(MIN_INTERVAL).await;
+    until("the fourth fetch", || keys.len() == 3).await;
+    server.say(says_set(2));
+    later(refresh - MIN_INTERVAL).await;
+    server.say(says_set(1));
+    later(MIN_INTERVAL).await;
+    until("the fifth fetch", || keys.len() == 1).await;
+    assert_eq!(server.seen().len(), 5);
+}
+
+#[tokio::test]
+async fn a_file_is_looked_at_by_itself() {
+    let (_folder, path, source) = of_new_file(3);
+    let keys = source.keys();
+    for (text, failed, left) in [
+        (set(1), false, 1),
+        ("{".to_owned(), true, 1),
+        (set(2), false, 2),
+    ] {
+        // Its task waits: it has set its timer, or has just been started.
+        tokio::task::yield_now().await;
+        fs::write(&path, text).expect("written");
+        later(FILE_INTERVAL).await;
+        until("a look", || {
+            has_failed(&source) == failed && keys.len() == left
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
