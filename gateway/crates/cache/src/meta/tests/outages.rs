@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::*;
+use tidegate_plan::tags::Tag;
 
 /// Waits until the thread has opened the database again, if a read asked for it.
 async fn recovered(store: &Meta) {
@@ -85,6 +86,28 @@ async fn what_is_on_record_is_found_while_the_disk_takes_no_writes() {
             assert_eq!(found(&store, gone).await, None, "{call:?}: {gone}");
         }
         assert_eq!(set_aside(&dir), 0);
+    }
+}
+
+/// Whatever a purge covers and does, its answer is the disk's.
+#[tokio::test]
+async fn no_purge_is_answered_as_durable_if_the_disk_takes_no_writes() {
+    let (key, tag) = (id("p/a"), Tag::new("red").expect("a tag"));
+    let scopes = [
+        PurgeScope::Key(&key),
+        PurgeScope::Prefix(OriginId(7), "p/"),
+        PurgeScope::Tag(OriginId(7), &tag),
+    ];
+    let effects = [PurgeEffect::Remove, PurgeEffect::Soften(Timestamp(20))];
+    for call in [DiskCall::Write, DiskCall::Sync] {
+        let pairs = scopes.into_iter();
+        for (scope, effect) in pairs.flat_map(|scope| effects.map(|effect| (scope, effect))) {
+            let (dir, disk) = (TempDir::new().expect("a folder"), FaultyDisk::default());
+            let store = open(&dir, &disk);
+            disk.fail(call, 0, u64::MAX);
+            let answer = store.purge(scope, effect).await;
+            assert!(answer.is_err(), "{call:?} {scope:?} {effect:?}");
+        }
     }
 }
 

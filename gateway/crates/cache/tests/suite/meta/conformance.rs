@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue};
 use tempfile::TempDir;
-use tidegate_cache::{Entry, Meta, MetaStore, PurgeEffect, PurgeScope, Record};
-use tidegate_plan::tags::{DEFAULT_TAGS_HEADER, Tag};
-use tidegate_plan::{ObjectId, OriginId, Timestamp, Version};
+use tidegate_cache::{Entry, Meta, MetaStore, PurgeEffect, PurgeScope};
+use tidegate_plan::{ObjectId, OriginId, Timestamp};
 
-use super::fixture::{ORIGIN, id, open, put, record, settings, version};
+use super::fixture::{ORIGIN, id, open, put, put_tagged, record, settings, tag};
 
 /// Checks the contract that the engine relies on, for any store.
 pub(crate) async fn conforms(store: &dyn MetaStore) {
@@ -98,33 +96,14 @@ async fn on_disk() {
     conforms(&open(&settings(Some(dir.path())))).await;
 }
 
-/// A version of `key` with tags, as the engine puts it.
-async fn put_tagged(store: &dyn MetaStore, key: &str, tags: &str, confirmed: u64) -> Record {
-    let header = HeaderName::from_static(DEFAULT_TAGS_HEADER);
-    let mut version = Version::clone(&version(1));
-    let tags = HeaderValue::from_str(tags).expect("a value");
-    version.headers.push((header, tags));
-    let generation = store.generation(&id(key)).await;
-    let record = Record {
-        id: store.address(&id(key), &version, generation),
-        version: Arc::new(version),
-        confirmed: Timestamp(confirmed),
-        must_confirm: false,
-        written: None,
-    };
-    store.put(&id(key), Entry::Present(Arc::new(record.clone())));
-    record
-}
-
 #[tokio::test]
 async fn a_purged_tag_hides_every_version_that_has_it() {
     let dir = TempDir::new().expect("a folder");
     let settings = settings(Some(dir.path()));
     let store = open(&settings);
-    let tag = |tag| Tag::new(tag).expect("a tag");
-    let early = put_tagged(&store, "a", "red big", 1000).await;
-    put_tagged(&store, "b", "blue,big", 1000).await;
-    put_tagged(&store, "c", "", 1000).await;
+    let early = put_tagged(&store, "a", (1, "red big"), 1000).await;
+    put_tagged(&store, "b", (1, "blue,big"), 1000).await;
+    put_tagged(&store, "c", (1, ""), 1000).await;
     assert!(store.load(&id("a")).await.is_some());
     let red = tag("red");
     let hard = store.purge(PurgeScope::Tag(ORIGIN, &red), PurgeEffect::Remove);
@@ -138,7 +117,7 @@ async fn a_purged_tag_hides_every_version_that_has_it() {
         None,
         "it was made before the purge"
     );
-    let late = put_tagged(&store, "a", "red big", 2000).await;
+    let late = put_tagged(&store, "a", (1, "red big"), 2000).await;
     assert_ne!(late.id, early.id, "its chunks have other addresses");
 
     let big = tag("big");
@@ -152,7 +131,7 @@ async fn a_purged_tag_hides_every_version_that_has_it() {
     assert_eq!(softened(&store, "a"), Some(Timestamp(3000)));
     assert_eq!(softened(&store, "b"), Some(Timestamp(3000)));
     assert_eq!(softened(&store, "c"), None);
-    put_tagged(&store, "b", "blue,big", 3001).await;
+    put_tagged(&store, "b", (1, "blue,big"), 3001).await;
     assert_eq!(softened(&store, "b"), None, "it is confirmed");
 
     store.close().await;

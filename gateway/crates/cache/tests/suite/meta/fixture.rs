@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tidegate_cache::{Entry, Meta, MetaStore, Record, Settings, StateTimeouts};
+use tidegate_plan::tags::{DEFAULT_TAGS_HEADER, Tag};
 use tidegate_plan::{ETag, ObjectId, ObjectKey, OriginId, Timestamp, Version, VersionId};
 
 pub(crate) const ORIGIN: OriginId = OriginId(7);
@@ -50,6 +51,34 @@ pub(crate) async fn put(store: &dyn MetaStore, key: &str, tag: u64, confirmed: u
     let entry = Entry::Present(Arc::new(record(&id, tag, generation, confirmed)));
     store.put(&id, entry.clone());
     entry
+}
+
+pub(crate) fn tag(tag: &str) -> Tag {
+    Tag::new(tag).expect("a tag")
+}
+
+/// Puts a version with tags, as the engine would after an answer of the origin.
+pub(crate) async fn put_tagged(
+    store: &dyn MetaStore,
+    key: &str,
+    (number, tags): (u64, &str),
+    confirmed: u64,
+) -> Record {
+    let id = id(key);
+    let mut version = Version::clone(&version(number));
+    let header = HeaderName::from_static(DEFAULT_TAGS_HEADER);
+    let tags = HeaderValue::from_str(tags).expect("a value");
+    version.headers.push((header, tags));
+    let generation = store.generation(&id).await;
+    let record = Record {
+        id: store.address(&id, &version, generation),
+        version: Arc::new(version),
+        confirmed: Timestamp(confirmed),
+        must_confirm: false,
+        written: None,
+    };
+    store.put(&id, Entry::Present(Arc::new(record.clone())));
+    record
 }
 
 /// Waits so long that no disk of a slow machine is late.

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tidegate_cache::{Entry, MetaStore, PurgeEffect, PurgeScope};
 use tidegate_plan::Timestamp;
 
-use super::fixture::{ORIGIN, flush, id, open, put, record, settings};
+use super::fixture::{ORIGIN, flush, id, open, put_tagged, record, settings, tag};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -22,16 +22,23 @@ enum Op {
     /// A soft purge of a key, at the present time or the time of its last confirmation.
     SoftenKey(u8),
     SoftenPrefix(u8),
+    PurgeTag(u8),
+    SoftenTag(u8),
     Restart,
+    /// Right behind a purge, nothing but its answer has been waited for.
     Kill,
 }
 
 const KEYS: [&str; 6] = ["a", "a/b", "a/bc", "a/c", "b", "b/x"];
 const PREFIXES: [&str; 5] = ["", "a", "a/b", "b/", "z"];
 
+/// The tags of the versions with these numbers.
+const TAGS: [&str; 4] = ["red", "blue,red", "", "blue"];
+
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let key = 0..u8::try_from(KEYS.len()).expect("few");
     let prefix = 0..u8::try_from(PREFIXES.len()).expect("few");
+    let tag = any::<bool>().prop_map(u8::from);
     let op = prop_oneof![
         8 => (key.clone(), 0u64..4).prop_map(|(k, tag)| Op::Put(k, tag)),
         2 => key.clone().prop_map(Op::Late),
@@ -41,8 +48,10 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => prefix.clone().prop_map(Op::PurgePrefix),
         2 => key.prop_map(Op::SoftenKey),
         2 => prefix.prop_map(Op::SoftenPrefix),
+        2 => tag.clone().prop_map(Op::PurgeTag),
+        2 => tag.prop_map(Op::SoftenTag),
         1 => Just(Op::Restart),
-        1 => Just(Op::Kill),
+        3 => Just(Op::Kill),
     ];
     proptest::collection::vec(op, 1..40)
 }
@@ -57,7 +66,49 @@ struct Model {
     softened: HashMap<&'static str, Timestamp>,
 }
 
+impl Op {
+    /// Returns whether its answer says that it is durable, with all before it.
+    fn is_durable(&self) -> bool {
+        let waits = matches!(
+            self,
+            Self::Put(..) | Self::Late(_) | Self::Missing(_) | Self::Remove(_)
+        );
+        !waits
+    }
+}
+
+/// Returns whether this entry is of a version that has the tag.
+fn has_tag(entry: &Entry, tag: &str) -> bool {
+    let Entry::Present(record) = entry else {
+        return false;
+    };
+    let number = record.version.size - 1000;
+    let number = usize::try_from(number).expect("small");
+    TAGS[number].split(',').any(|own| own == tag)
+}
+
 impl Model {
+    /// Notes a soft purge of a tag.
+    fn soften_tag(&mut self, at: Timestamp, tag: &str) {
+        for (key, entry) in &self.entries {
+            if has_tag(entry, tag) {
+                self.softened.insert(*key, at);
+            }
+        }
+    }
+
+    /// Notes a purge of a tag, after which the records from before it are put once more.
+    fn purge_tag(&mut self, store: &dyn MetaStore, tag: &str) {
+        for key in KEYS {
+            if let Some(entry) = self.entries.get(key)
+                && has_tag(entry, tag)
+            {
+                store.put(&id(key), entry.clone());
+                self.entries.remove(key);
+            }
+        }
+    }
+
     /// Notes a soft purge, which forgets negative entries.
     fn soften(&mut self, at: Timestamp, covers: impl Fn(&str) -> bool) {
         for key in KEYS.into_iter().filter(|key| covers(key)) {
@@ -113,13 +164,17 @@ async fn run(ops: Vec<Op>, front: u64) {
         ..Model::default()
     };
     let mut confirmed = 0;
+    // Whether all that was put is durable.
+    let mut is_durable = false;
     for op in ops {
         confirmed += 400_000;
+        let was_durable = std::mem::replace(&mut is_durable, op.is_durable());
         match op {
-            Op::Put(key, tag) => {
+            Op::Put(key, number) => {
                 let key = KEYS[usize::from(key)];
-                let entry = put(&store, key, tag, confirmed).await;
-                model.entries.insert(key, entry);
+                let tags = TAGS[usize::try_from(number).expect("small")];
+                let record = put_tagged(&store, key, (number, tags), confirmed).await;
+                model.entries.insert(key, Entry::Present(Arc::new(record)));
             }
             Op::Late(key) => {
                 let key = KEYS[usize::from(key)];
@@ -163,6 +218,20 @@ async fn run(ops: Vec<Op>, front: u64) {
                 purge.await.expect("durable");
                 model.soften(at, |key| key.starts_with(prefix));
             }
+            Op::PurgeTag(name) => {
+                let name = ["red", "blue"][usize::from(name)];
+                let tag = tag(name);
+                let purge = store.purge(PurgeScope::Tag(ORIGIN, &tag), PurgeEffect::Remove);
+                purge.await.expect("durable");
+                model.purge_tag(&store, name);
+            }
+            Op::SoftenTag(name) => {
+                let name = ["red", "blue"][usize::from(name)];
+                let (tag, at) = (tag(name), Timestamp(confirmed));
+                let purge = store.purge(PurgeScope::Tag(ORIGIN, &tag), PurgeEffect::Soften(at));
+                purge.await.expect("durable");
+                model.soften_tag(at, name);
+            }
             Op::Restart => {
                 store.close().await;
                 drop(store);
@@ -170,7 +239,9 @@ async fn run(ops: Vec<Op>, front: u64) {
                 model.forget_missing();
             }
             Op::Kill => {
-                flush(&store).await;
+                if !was_durable {
+                    flush(&store).await;
+                }
                 drop(store);
                 store = open(&settings);
                 model.forget_missing();

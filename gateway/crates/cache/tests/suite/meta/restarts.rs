@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
-use tidegate_cache::{Entry, Meta, MetaStore, Record};
+use tidegate_cache::{Entry, Meta, MetaStore, PurgeEffect, PurgeScope, Record};
 use tidegate_plan::Timestamp;
 
-use super::fixture::{ORIGIN, count, flush, id, must_confirm, open, put, record, settings};
+use super::fixture::{
+    ORIGIN, count, flush, id, must_confirm, open, put, put_tagged, record, settings, tag,
+};
 
 #[tokio::test]
 async fn an_orderly_restart_keeps_records_and_purges() {
@@ -71,6 +73,47 @@ async fn after_an_unclean_stop_everything_must_be_confirmed_until_it_was() {
         panic!("put");
     };
     assert_eq!(found.version, old.version);
+}
+
+/// A store that is dropped abandons what waits to be written, as a kill does. The answer to a purge has to mean that
+/// nothing of it waits.
+#[tokio::test]
+async fn a_purge_that_was_answered_outlasts_a_kill() {
+    let (purged, red) = (id("p/purged"), tag("red"));
+    let hard = PurgeEffect::Remove;
+    let soft = PurgeEffect::Soften(Timestamp(2000));
+    for scope in [
+        PurgeScope::Key(&purged),
+        PurgeScope::Prefix(ORIGIN, "p/"),
+        PurgeScope::Tag(ORIGIN, &red),
+    ] {
+        for effect in [hard, soft] {
+            let dir = TempDir::new().expect("a directory");
+            let settings = settings(Some(dir.path()));
+            let store = open(&settings);
+            let early = put_tagged(&store, "p/purged", (1, "red"), 1000).await;
+            put_tagged(&store, "kept", (1, "blue"), 1000).await;
+            flush(&store).await;
+            store.purge(scope, effect).await.expect("durable");
+            drop(store);
+
+            let store = open(&settings);
+            assert!(must_confirm(&store, "kept").await, "{scope:?} {effect:?}");
+            if effect == hard {
+                let found = store.load(&purged).await;
+                assert_eq!(found, None, "{scope:?}");
+                // An answer that was on its way during the purge.
+                store.put(&purged, Entry::Present(Arc::new(early)));
+            }
+            let found = store.load(&purged).await;
+            let softened = found.map(|entry| match entry {
+                Entry::Present(record) => store.softened(&purged, &record),
+                Entry::Missing { .. } => panic!("{scope:?}: not put"),
+            });
+            let expected = (effect == soft).then_some(Some(Timestamp(2000)));
+            assert_eq!(softened, expected, "{scope:?} {effect:?}");
+        }
+    }
 }
 
 #[tokio::test]
