@@ -145,6 +145,12 @@ fn links_of_the_sdks_are_admitted() {
             "X-Amz-Algorithm=AWS4-HMAC-SHA256&{credential}&X-Amz-Date=20261128T004533Z&X-Amz-Expires=3600&X-Amz-SignedHeaders=host\
              &x-id=GetObject&X-Amz-Signature=7022ef046edc26ba64656d964b2424423bcf53b85bb8ffcbd7e04fb8c8d4abc1"
         ),
+        // AWS SDK for PHP 3.319.4, as WP Offload Media Lite 3.2.11 has it; its `start_time` was set to SDK_BEGIN.
+        format!(
+            "response-content-disposition=attachment%3B%20filename%3D%22a%20b.mp4%22&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD\
+             &X-Amz-Algorithm=AWS4-HMAC-SHA256&{credential}&X-Amz-Date=20261128T004457Z&X-Amz-SignedHeaders=host&X-Amz-Expires=3600\
+             &X-Amz-Signature=9fe59a703828e42ed03590c63404e734bd0e80c06b156689e148e5533afd00c1"
+        ),
     ];
     let access = access();
     for query in rows {
