@@ -33,8 +33,13 @@ mod mount;
 mod mounted;
 #[path = "support/nats.rs"]
 mod nats;
+#[path = "support/nginx.rs"]
+#[expect(dead_code, reason = "the shipped file has an address of its own")]
+mod nginx;
 #[path = "support/ports.rs"]
 mod ports;
+#[path = "real_events/proxied.rs"]
+mod proxied;
 #[path = "real_events/published.rs"]
 mod published;
 #[path = "hooks/receiver.rs"]

@@ -47,6 +47,11 @@ const READERS: &[(&str, &str, &str)] = &[
         "navidrome.toml",
     ),
     (
+        "config/nginx/events.conf",
+        "gateway/tests/real_events/proxied.rs",
+        "nginx/events.conf",
+    ),
+    (
         "config/nginx/slice-cache.conf",
         "gateway/tests/real_gateway.rs",
         "slice-cache.conf",

@@ -50,17 +50,36 @@ fn credentials(recipe: &str, unit: &str) -> BTreeSet<String> {
     values(&all, "LoadCredential").map(name).collect()
 }
 
-/// Runs `tidegate check` on a file as in a unit that was handed these credentials.
-fn check(file: &Path, credentials: &BTreeSet<String>) -> Output {
-    let folder = tempfile::tempdir().expect("a folder");
-    for name in credentials {
-        let path = folder.path().join(name);
+/// Returns the names of the secrets that a recipe says to install, for the gateway's user.
+fn installed(recipe: &str) -> BTreeSet<String> {
+    let lines = recipe.lines();
+    let lines = lines.filter_map(|line| line.strip_prefix("#   install -o tidegate -m 0400 "));
+    let names = lines.filter_map(|line| line.strip_suffix(" /etc/tidegate"));
+    let names = names.flat_map(|line| line.split(' '));
+    names.map(str::to_owned).collect()
+}
+
+/// Writes secrets of these names into a folder.
+fn write(folder: &Path, names: &BTreeSet<String>) {
+    for name in names {
+        let path = folder.join(name);
         fs::write(&path, "a-secret-that-is-long-enough-for-all").expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).expect("ours");
     }
+}
+
+/// Runs `tidegate check` on a recipe as in a unit that was handed these credentials, beside what the recipe has installed.
+fn check(recipe: &str, credentials: &BTreeSet<String>) -> Output {
+    let [copies, etc] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    write(copies.path(), credentials);
+    write(etc.path(), &installed(recipe));
+    let own = format!("file = \"{}/", etc.path().display());
+    let recipe = recipe.replace("file = \"/etc/tidegate/", &own);
+    let file = etc.path().join("tidegate.toml");
+    fs::write(&file, recipe).expect("written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.arg("check").arg("--config").arg(file).env_clear();
-    command.env("CREDENTIALS_DIRECTORY", folder.path());
+    command.env("CREDENTIALS_DIRECTORY", copies.path());
     command.output().expect("it runs")
 }
 
@@ -68,7 +87,7 @@ fn check(file: &Path, credentials: &BTreeSet<String>) -> Output {
 fn each_recipe_finds_its_secrets_under_its_unit() {
     for (name, recipe) in recipes() {
         let (unit, _) = unit(&recipe);
-        let output = check(&root().join(&name), &credentials(&recipe, &unit));
+        let output = check(&recipe, &credentials(&recipe, &unit));
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{name}: {output:?}");
         // Certificates are certbot's.
@@ -76,6 +95,20 @@ fn each_recipe_finds_its_secrets_under_its_unit() {
         let wrong: Vec<_> = said.lines().filter(wrong).collect();
         assert_eq!(wrong, [""; 0], "{name}");
     }
+}
+
+/// What systemd hands over is a copy from the start, and a reload finds no other. Members come and go.
+#[test]
+fn secrets_of_members_are_no_copies() {
+    let mut seen = 0;
+    for (name, recipe) in recipes() {
+        let tables = recipe.split("\n[").filter(|one| one.starts_with("access."));
+        for table in tables {
+            assert!(!table.contains("CREDENTIALS_DIRECTORY"), "{name}: {table}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "no recipe has an access");
 }
 
 #[test]
