@@ -2,6 +2,7 @@ use prometheus_client::registry::Registry;
 
 use super::*;
 use crate::fake_server::{FakeServer, Says};
+use tokio::time::advance;
 
 const KEY: &str =
     r#"{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}"#;
@@ -61,15 +62,14 @@ async fn later(time: Duration) {
     tokio::time::resume();
 }
 
-/// Waits until the source's own task has come so far. The task shares this thread, and has set its next timer when it
-/// lets another run.
+/// Waits until the source's own task has come so far, while the clock of its timers stands. The task shares this thread, and
+/// has set its next timer when it lets another run.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let wait = async {
-        while !is_so() {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(LONG, wait).await.expect(what);
+    let since = std::time::Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < LONG, "{what}");
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Returns whether the last fetch has failed.
@@ -78,36 +78,36 @@ fn has_failed(source: &KeySource) -> bool {
     state.is_ok_and(|state| state.failure.is_some())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn keys_of_a_url_are_fetched_again_by_themselves() {
     let refresh = Duration::from_secs(300);
     let server = FakeServer::start(says_set(2)).await;
     let source = refreshed(server.url("/"), refresh);
     let keys = source.keys();
     until("the first fetch", || keys.len() == 2).await;
-    later(refresh / 2).await;
+    advance(refresh / 2).await;
     // One was withdrawn: it admits until the time is over, and no longer.
     server.say(says_set(1));
-    later(refresh / 2).await;
+    advance(refresh / 2).await;
     until("the second fetch", || keys.len() == 1).await;
     assert_eq!(server.seen().len(), 2);
 
     // What fails is repeated after a shorter time, and then the usual one counts again.
     server.say(Says::status("503 Service Unavailable"));
-    later(refresh).await;
+    advance(refresh).await;
     until("the third fetch", || has_failed(&source)).await;
     server.say(says_set(3));
-    later(MIN_INTERVAL).await;
+    advance(MIN_INTERVAL).await;
     until("the fourth fetch", || keys.len() == 3).await;
     server.say(says_set(2));
-    later(refresh - MIN_INTERVAL).await;
+    advance(refresh - MIN_INTERVAL).await;
     server.say(says_set(1));
-    later(MIN_INTERVAL).await;
+    advance(MIN_INTERVAL).await;
     until("the fifth fetch", || keys.len() == 1).await;
     assert_eq!(server.seen().len(), 5);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_file_is_looked_at_by_itself() {
     let (_folder, path, source) = of_new_file(3);
     let keys = source.keys();
@@ -119,7 +119,7 @@ async fn a_file_is_looked_at_by_itself() {
         // Its task waits: it has set its timer, or has just been started.
         tokio::task::yield_now().await;
         fs::write(&path, text).expect("written");
-        later(FILE_INTERVAL).await;
+        advance(FILE_INTERVAL).await;
         until("a look", || {
             has_failed(&source) == failed && keys.len() == left
         })
