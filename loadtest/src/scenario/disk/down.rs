@@ -8,6 +8,7 @@ use super::{LONG, Object, fill_running, small_objects};
 use crate::client::Connection;
 use crate::context::{Context, progress};
 use crate::line::Line;
+use crate::peers::Peer;
 use crate::peers::tidegate::home::wait_for;
 use crate::peers::tidegate::{Home, Settings, StartState};
 use crate::report::terminal::figure;
@@ -47,12 +48,7 @@ pub async fn run(context: &Context) -> Result<Report> {
         let figure_ = "share of the chunks on disk before it";
         report.must(format!("{figure_} ({way})"), share, Target::AtLeast(1.0));
         if way == "a kill" {
-            // The gateway writes down what it knows of each object soon after it has learned of it, and on a slow disk later.
-            let all = objects.len() as f64;
-            wait_for(&peer, "tidegate_meta_writes_total", |written| {
-                written >= all
-            })
-            .await?;
+            has_written_down(&peer, objects.len()).await?;
             peer.kill()?;
         } else {
             drop(peer);
@@ -82,6 +78,13 @@ pub async fn run(context: &Context) -> Result<Report> {
         rows,
     );
     Ok(report)
+}
+
+/// Waits until the gateway has written down what it knows of each object: soon after it has learned of it, and on a slow
+/// disk later.
+async fn has_written_down(peer: &Peer, objects: usize) -> Result<()> {
+    let all = objects as f64;
+    wait_for(peer, "tidegate_meta_writes_total", |written| written >= all).await
 }
 
 /// Returns the number of objects not served right, and the seconds until the first right one.

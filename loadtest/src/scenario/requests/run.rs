@@ -72,24 +72,16 @@ pub(super) async fn play(
         let (folder, act, begun) = (place.folder.clone(), step.act, Instant::now());
         let done = tokio::task::spawn_blocking(move || act(&folder, count)).await?;
         let took = begun.elapsed().as_secs_f64();
-        let now = match kind.is_ours() {
-            true => {
-                place.sends_all().await.context(step.name)?;
-                place.tally.quiet_for(quiet).await
-            }
-            false => place.tally.asked(),
-        };
+        let now = asked_by(&place, step.name, kind.is_ours()).await?;
         let late_now = place.late().await?;
         let caused = place.causes().await?;
+        let both = caused.as_ref().zip(causes.as_ref());
         steps.push(RunStep {
             name: step.name,
             seconds: took,
             asked: now.since(before),
             late: late_now.since(late),
-            causes: caused
-                .as_ref()
-                .zip(causes.as_ref())
-                .map(|(now, before)| now.since(before)),
+            causes: both.map(|(now, before)| now.since(before)),
         });
         (before, causes, late) = (now, caused, late_now);
         if let Err(error) = done {
@@ -116,6 +108,15 @@ pub(super) async fn play(
         steps,
         failed,
     }))
+}
+
+/// Returns the requests so far; `is_ours`: once all that was written is in the bucket.
+async fn asked_by(place: &Place, step: &str, is_ours: bool) -> Result<RequestCounts> {
+    if !is_ours {
+        return Ok(place.tally.asked());
+    }
+    place.sends_all().await.context(step.to_owned())?;
+    Ok(place.tally.quiet_for(OURS).await)
 }
 
 /// Returns the number of wrong objects.
