@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use crate::client::Connection;
+use crate::report::{Report, Target};
 
 /// The bytes of a chunk, as built in: as much as a read of a disk brings.
 const CHUNK: u64 = 256 << 10;
@@ -66,6 +67,17 @@ impl LateCounts {
         match self.disk_reads {
             0 => bytes.saturating_sub(self.bytes),
             _ => 0,
+        }
+    }
+
+    /// Adds the lateness that excuses most: a quiet machine has none.
+    pub fn aim(self, report: &mut Report, place: &str) {
+        for (what, count) in [
+            ("reads of a cache disk that were late", self.disk_reads),
+            ("requests sent again", self.retries),
+        ] {
+            let figure = format!("{place}: {what}");
+            report.aim(figure, count as f64, Target::AtMost(0.0));
         }
     }
 

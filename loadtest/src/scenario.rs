@@ -280,7 +280,7 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "disk-start",
         about: "many small chunks on disk: first answer, index complete, memory of the index (root)",
-        count: "chunks (200,000)",
+        count: "chunks (1,000,000)",
         run: |context| Box::pin(disk::start::run(context)),
     },
     Scenario {

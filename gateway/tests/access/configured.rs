@@ -159,7 +159,7 @@ async fn asking<const N: usize>(desk: &Server, routes: [(&str, &str); N]) -> (Wo
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_answers_are_kept_as_the_table_says() {
-    let desk = Server::start(|_| answer("204 Here\r\ncache-control: max-age=60", "")).await;
+    let desk = Server::start(|_| answer("204 Here\r\ncache-control: max-age=3600", "")).await;
     let routes = [("one", "entries = 1"), ("none", "entries = 0")];
     let (_world, gateway) = asking(&desk, routes).await;
     for (path, expected) in [("/one/o", 1), ("/none/o", 3)] {

@@ -300,13 +300,6 @@ fn limit_rows() -> Vec<Row> {
             .get([one], ADMITTED)
             .get([one], ADMITTED)
             .get([one], ADMITTED),
-        Row::of_limits(
-            "limits.per.address",
-            "requests = \"1/h\"\nper = \"address\"",
-        )
-        .get([one], ADMITTED)
-        .get([one], LIMITED)
-        .get([two], ADMITTED),
         Row {
             access: TOKENS.to_owned(),
             ..Row::of_limits("limits.per.key", by_key)

@@ -2,10 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// Time limit of a wait.
+const LONG: Duration = Duration::from_secs(300);
 
 /// A server whose answers are made of the heads of requests.
 pub(crate) struct Server {
@@ -48,7 +53,8 @@ impl Server {
     /// Waits until it has had so many requests.
     pub(crate) async fn until_asked(&self, count: usize) {
         let mut asked = self.asked.subscribe();
-        let enough = asked.wait_for(|asked| *asked >= count).await;
+        let enough = asked.wait_for(|asked| *asked >= count);
+        let enough = timeout(LONG, enough).await.expect("it is asked in time");
         enough.expect("it is there");
     }
 

@@ -177,9 +177,12 @@ async fn outgrown(patience: Duration) -> (Gateway, Writers, TempDir, Writer, Byt
         let from = part * PART as usize;
         let piece = bytes.slice(from..from + PART as usize);
         // On a slow machine the parts leave the spool later than the patience lasts.
-        while let Err(error) = writer.write_at(from as u64, piece.clone()).await {
-            assert!(matches!(error, WriteError::Full), "{error}");
-        }
+        let written = async {
+            while let Err(error) = writer.write_at(from as u64, piece.clone()).await {
+                assert!(matches!(error, WriteError::Full), "{error}");
+            }
+        };
+        tokio::time::timeout(LONG, written).await.expect("room");
     }
     let gone = writer.read_at(ByteRange::new(20 * PART, 21 * PART)).await;
     assert!(gone.is_err(), "it left the spool");

@@ -51,7 +51,7 @@ async fn owners_permissions_and_space_are_as_configured() {
     desk.stop().await;
 }
 
-/// The permissions let every user read: the kernel refuses all but the user who mounted it.
+/// The permissions let every user read: the kernel refuses all users but the one that mounted it.
 #[tokio::test(flavor = "multi_thread")]
 async fn others_may_not_look_unless_it_is_allowed() {
     let desk = Desk::start("umask = \"022\"\n").await;

@@ -14,6 +14,9 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::desk::LONG;
 
 /// A gate, open at first.
 #[derive(Debug)]
@@ -84,7 +87,8 @@ impl Gate {
     /// Waits until a change is held.
     pub(crate) async fn holds(&self) {
         let mut held = self.counts.held.subscribe();
-        let _ = held.wait_for(|held| *held > 0).await;
+        let one = held.wait_for(|held| *held > 0);
+        let _ = timeout(LONG, one).await.expect("a change in time");
     }
 
     /// Passes all changes on from now on, also those that are held.

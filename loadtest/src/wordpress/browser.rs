@@ -179,7 +179,8 @@ impl Browser {
             .filter(|(_, size)| size["filesize"].as_u64() == Some(0))
             .filter_map(|(_, size)| size["file"].as_str())
             .collect();
-        let is_read = |path: &&String| !unread.iter().any(|file| path.ends_with(file));
+        let name_of = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let is_read = |path: &&String| !unread.contains(&&*name_of(path));
         Ok(Some(media.paths.iter().filter(is_read).cloned().collect()))
     }
 

@@ -130,16 +130,10 @@ impl Files {
         (self.metrics.changes(), !self.changes.is_empty())
     }
 
-    /// Returns when all closes have ended. `is_free`: no program has a file open any more; the kernel may not have said so
-    /// of each.
-    pub(crate) async fn end(&self, is_free: bool) {
+    /// Returns when all changes and closes that the kernel has told of have ended.
+    pub(crate) async fn closed(&self) {
         self.changes.close();
         self.changes.wait().await;
-        if is_free {
-            for handle in self.open.numbers() {
-                self.close(handle).await;
-            }
-        }
     }
 
     /// Returns whether the mount is writable.

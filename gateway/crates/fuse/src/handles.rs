@@ -40,10 +40,6 @@ impl<T> Handles<T> {
         self.table().open.get(&number).cloned()
     }
 
-    pub(crate) fn numbers(&self) -> Vec<u64> {
-        self.table().open.keys().copied().collect()
-    }
-
     pub(crate) fn close(&self, number: u64) -> Option<Arc<T>> {
         self.table().open.remove(&number)
     }

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::files::Files;
 use crate::kernel::{Adapter, KernelNotifier};
@@ -257,27 +258,21 @@ impl MountSession {
     pub async fn stop(mut self, patience: Duration) {
         self.is_stopping.store(true, Ordering::Relaxed);
         if !*self.ended.borrow() {
-            let path = self.path.clone();
-            let _ = tokio::task::spawn_blocking(move || unmount(&path)).await;
-            let files = self.files.clone();
-            let quiet = until_quiet(self.ended(), || files.changes());
+            let (path, files) = (self.path.clone(), self.files.clone());
+            let work = async {
+                let _ = tokio::task::spawn_blocking(move || unmount(&path)).await;
+                until_quiet(self.ended(), || files.changes()).await;
+            };
             let patience = patience.saturating_sub(2 * CLOSE_TIMEOUT);
-            let _ = tokio::time::timeout(patience, quiet).await;
+            let _ = timeout(patience, work).await;
         }
         self.files.stop.cancel();
-        if tokio::time::timeout(CLOSE_TIMEOUT, self.ended())
-            .await
-            .is_err()
-        {
-            let path = self.path.display();
+        let path = self.path.display().to_string();
+        if timeout(CLOSE_TIMEOUT, self.ended()).await.is_err() {
             tracing::warn!(%path, "files of the mount are still held open, and fail from now on");
         }
-        let is_free = *self.ended.borrow();
-        if tokio::time::timeout(CLOSE_TIMEOUT, self.files.end(is_free))
-            .await
-            .is_err()
-        {
-            let path = self.path.display();
+        // What the kernel had no time to report closed is closed when the last of this goes.
+        if timeout(CLOSE_TIMEOUT, self.files.closed()).await.is_err() {
             tracing::warn!(%path, "closes of files of the mount have not ended");
         }
     }
@@ -289,7 +284,7 @@ async fn until_quiet(ended: impl Future<Output = ()>, changes: impl Fn() -> (u64
     let mut ended = std::pin::pin!(ended);
     loop {
         let (before, _) = changes();
-        if tokio::time::timeout(QUIET, &mut ended).await.is_ok() {
+        if timeout(QUIET, &mut ended).await.is_ok() {
             return;
         }
         if changes() == (before, false) {
@@ -300,11 +295,12 @@ async fn until_quiet(ended: impl Future<Output = ()>, changes: impl Fn() -> (u64
 
 impl Drop for MountSession {
     fn drop(&mut self) {
+        // Also of a stop that is cut short: a request without an answer may hold a notification within the kernel.
+        self.files.stop.cancel();
         let was_stopping = self.is_stopping.swap(true, Ordering::Relaxed);
         if was_stopping || *self.ended.borrow() {
             return;
         }
-        self.files.stop.cancel();
         unmount(&self.path);
     }
 }
@@ -315,7 +311,7 @@ mod tests {
     use std::future::pending;
 
     use futures_util::FutureExt as _;
-    use tokio::time::{advance, timeout};
+    use tokio::time::advance;
 
     use super::*;
 

@@ -48,7 +48,8 @@ pub async fn run(context: &Context) -> Result<Report> {
         let figure_ = "share of the chunks on disk before it";
         report.must(format!("{figure_} ({way})"), share, Target::AtLeast(1.0));
         if way == "a kill" {
-            has_written_down(&peer, objects.len()).await?;
+            let waited = has_written_down(&peer, objects.len()).await?;
+            report.aim("written down after, s", waited, Target::AtMost(6.0));
             peer.kill()?;
         } else {
             drop(peer);
@@ -81,10 +82,11 @@ pub async fn run(context: &Context) -> Result<Report> {
 }
 
 /// Waits until the gateway has written down what it knows of each object: soon after it has learned of it, and on a slow
-/// disk later.
-async fn has_written_down(peer: &Peer, objects: usize) -> Result<()> {
-    let all = objects as f64;
-    wait_for(peer, "tidegate_meta_writes_total", |written| written >= all).await
+/// disk later. Returns the seconds.
+async fn has_written_down(peer: &Peer, objects: usize) -> Result<f64> {
+    let (since, all) = (Instant::now(), objects as f64);
+    wait_for(peer, "tidegate_meta_writes_total", |written| written >= all).await?;
+    Ok(since.elapsed().as_secs_f64())
 }
 
 /// Returns the number of objects not served right, and the seconds until the first right one.

@@ -184,6 +184,8 @@ fn judge(found: &ScanFigures, count: u64, report: &mut Report) {
             }
         }
     }
+    let figure = "scans after a restart that were not judged";
+    report.aim(figure, found.left_alone as f64, Target::AtMost(0.0));
     if found.left_alone > 0 {
         report.notes.push(format!(
             "scan after a restart: the disk was late in each of {TRIES} scans of {} rounds, whose GETs are not judged",
