@@ -11,6 +11,8 @@ use crate::report::{Report, Target};
 
 /// The bytes of a chunk, as built in: as much as a read of a disk brings.
 const CHUNK: u64 = 256 << 10;
+/// The most that a connection holds, sent and not received: it is lost with a request that is given up.
+const OF_SOCKET: u64 = 4 << 20;
 /// Time limit for all that is written to be in the bucket, and the interval between two looks.
 const TIMEOUT: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(50);
@@ -36,11 +38,13 @@ impl LateCounts {
         let count = |name, label| sum(metrics, name, label) as u64;
         let hedges = count("tidegate_hedges_total", "");
         let races = count("tidegate_disk_races_total", "");
+        let retries = count("tidegate_origin_retries_total", "");
+        let lost = (hedges + retries) * OF_SOCKET;
         Self {
             gets: hedges + races,
-            bytes: count("tidegate_hedged_bytes_total", "") + races * CHUNK,
+            bytes: count("tidegate_hedged_bytes_total", "") + races * CHUNK + lost,
             disk_reads: count("tidegate_store_faults_total", "reason=\"late\""),
-            retries: count("tidegate_origin_retries_total", ""),
+            retries,
         }
     }
 
@@ -73,6 +77,7 @@ impl LateCounts {
     /// Adds the lateness that excuses most: a quiet machine has none.
     pub fn aim(self, report: &mut Report, place: &str) {
         for (what, count) in [
+            ("requests sent beside late ones", self.gets),
             ("reads of a cache disk that were late", self.disk_reads),
             ("requests sent again", self.retries),
         ] {
@@ -150,7 +155,7 @@ mod tests {
         let late = LateCounts::read(AFTER).since(LateCounts::read(BEFORE));
         let expected = LateCounts {
             gets: 1 + 2,
-            bytes: 500 + 2 * CHUNK,
+            bytes: 500 + 2 * CHUNK + 7 * OF_SOCKET,
             disk_reads: 2,
             retries: 6,
         };
@@ -160,7 +165,7 @@ mod tests {
             disk_reads: 0,
             ..late
         };
-        let bytes = 500 + 2 * CHUNK;
+        let bytes = late.bytes;
         assert_eq!((late.gets_beyond(9), late.bytes_beyond(bytes)), (0, 0));
         assert_eq!((late.gets_beyond(10), late.bytes_beyond(bytes + 1)), (1, 1));
         assert_eq!(LateCounts::read(""), LateCounts::default());
