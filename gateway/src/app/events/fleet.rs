@@ -1,7 +1,7 @@
 //! The fleet: its messages from and to the engine, the pins and the hooks.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
@@ -50,11 +50,6 @@ pub(in crate::app) struct FleetLink {
     engine: Engine,
     buckets: Arc<FleetBuckets>,
 }
-
-/// The observer of this gateway's own changes. The engine holds it: a link there would hold the engine, and its stores with
-/// it, for ever.
-#[derive(Debug)]
-struct LinkObserver(Weak<FleetLink>);
 
 /// The buckets of this gateway, as a fleet names them. A reload exchanges them.
 #[derive(Debug)]
@@ -106,7 +101,7 @@ pub(in crate::app) async fn join(
         engine: engine.clone(),
         buckets,
     });
-    engine.observe_changes(Arc::new(LinkObserver(Arc::downgrade(&link))));
+    engine.observe_changes(Arc::new(Arc::downgrade(&link)));
     let stop = CancellationToken::new();
     let running = tokio::spawn(nats.run(stop.clone()));
     Ok(Some(FleetMember {
@@ -278,20 +273,6 @@ impl ChangeObserver for FleetLink {
                 }],
                 soft: kind == PurgeKind::Soft,
             });
-        }
-    }
-}
-
-impl ChangeObserver for LinkObserver {
-    fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind) {
-        if let Some(link) = self.0.upgrade() {
-            link.changed(origin, key, kind);
-        }
-    }
-
-    fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
-        if let Some(link) = self.0.upgrade() {
-            link.purged(origin, target, kind);
         }
     }
 }

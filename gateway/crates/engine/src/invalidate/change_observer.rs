@@ -1,7 +1,7 @@
 //! The observers of the changes and purges that this process makes.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 
@@ -18,6 +18,21 @@ pub trait ChangeObserver: Send + Sync + fmt::Debug {
     /// Reports a purge of this process that has begun. It may yet fail to be durable here.
     fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
         let _ = (origin, target, kind);
+    }
+}
+
+/// An observer that holds the engine is observed by this: the engine would hold itself, and its stores, for ever.
+impl<O: ChangeObserver> ChangeObserver for Weak<O> {
+    fn changed(&self, origin: OriginId, key: &ObjectKey, kind: ChangeKind) {
+        if let Some(observer) = self.upgrade() {
+            observer.changed(origin, key, kind);
+        }
+    }
+
+    fn purged(&self, origin: OriginId, target: &Scope, kind: PurgeKind) {
+        if let Some(observer) = self.upgrade() {
+            observer.purged(origin, target, kind);
+        }
     }
 }
 
