@@ -3,9 +3,6 @@
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
-
 #[path = "access/configured.rs"]
 mod configured;
 #[path = "support/door.rs"]
@@ -52,37 +49,18 @@ async fn auth_server() -> Server {
     .await
 }
 
-/// Starts a bucket that is there, has no object, and keeps each request as it came.
+/// Starts a bucket that is there, has no object, and keeps the head of each request as it came.
 async fn bucket() -> (String, Arc<Mutex<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-    let address = listener.local_addr().expect("bound");
     let seen = Arc::new(Mutex::new(String::new()));
     let kept = seen.clone();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let kept = kept.clone();
-            tokio::spawn(async move {
-                let mut bytes = [0; 16 << 10];
-                while let Ok(length @ 1..) = stream.read(&mut bytes).await {
-                    let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
-                    kept.lock().expect("whole").push_str(&text);
-                    let answer = match text.starts_with("HEAD /b") {
-                        true => "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned(),
-                        false => {
-                            let body = "<Error><Code>NoSuchKey</Code></Error>";
-                            let length = body.len();
-                            format!(
-                                "HTTP/1.1 404 Not Found\r\ncontent-length: {length}\r\n\r\n{body}"
-                            )
-                        }
-                    };
-                    let sent = stream.write_all(answer.as_bytes()).await;
-                    sent.expect("it listens");
-                }
-            });
+    let server = Server::start(move |head| {
+        kept.lock().expect("whole").push_str(head);
+        match head.starts_with("HEAD /b") {
+            true => answer("200 OK", ""),
+            false => answer("404 Not Found", "<Error><Code>NoSuchKey</Code></Error>"),
         }
     });
-    (format!("http://{address}"), seen)
+    (server.await.url(""), seen)
 }
 
 fn configuration(endpoint: &str, server: &str) -> String {

@@ -77,6 +77,15 @@ struct World {
     minio: Minio,
 }
 
+/// The messages by which a gateway says that it is there.
+const HEARTBEATS: [&str; 2] = ["tidegate_fleet_sent_total{", "kind=\"heartbeat\""];
+
+/// Returns whether a gateway with these metrics is connected, and has heard of both others.
+fn knows_both(metrics: &Got) -> bool {
+    metrics.metric(&["tidegate_fleet_peers "]) == 2
+        && metrics.metric(&["tidegate_fleet_connected "]) == 1
+}
+
 impl World {
     async fn new() -> Self {
         Self::with(false).await
@@ -182,12 +191,8 @@ impl World {
     /// Waits until each gateway is connected, and has heard of both others.
     async fn connected(&self) {
         for gateway in &self.gateways {
-            self.until(|| async {
-                let metrics = gateway.look("/metrics").await;
-                metrics.metric(&["tidegate_fleet_peers "]) == 2
-                    && metrics.metric(&["tidegate_fleet_connected "]) == 1
-            })
-            .await;
+            self.until(|| async { knows_both(&gateway.look("/metrics").await) })
+                .await;
         }
     }
 

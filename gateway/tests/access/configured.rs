@@ -15,7 +15,7 @@ mod issuer;
 mod rows;
 
 use issuer::Issuer;
-use rows::{ADMITTED, HIDDEN, Parties, Probe, Row, path_of};
+use rows::{ADMISSION, NO_ROUTE, Parties, Probe, Row, path_of};
 
 /// Bytes of the object that each route has, `o`.
 const SIZE: usize = 1000;
@@ -102,8 +102,8 @@ async fn outcome(gateway: &Whole, path: &str, probe: &Probe) -> String {
     let got = gateway.get(&path, &headers).await;
     let status = got.header("cache-status");
     match (got.status, status.strip_prefix("tidegate; detail=")) {
-        (200, None) if got.body == sample(SIZE, 1) => ADMITTED.to_owned(),
-        (404, None) if status.is_empty() => HIDDEN.to_owned(),
+        (200, None) if got.body == sample(SIZE, 1) => ADMISSION.to_owned(),
+        (404, None) if status.is_empty() => NO_ROUTE.to_owned(),
         (401 | 403 | 429, Some(detail)) => detail.to_owned(),
         (code, _) => format!("{code} {status}"),
     }

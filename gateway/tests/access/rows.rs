@@ -7,10 +7,10 @@ use tidegate_access::SigningKey;
 use super::issuer::{Issuer, now, shared_token};
 
 /// The outcome of a request that is answered with the object.
-pub(super) const ADMITTED: &str = "admitted";
+pub(super) const ADMISSION: &str = "admitted";
 
 /// The outcome of a request that is answered as where there is no route.
-pub(super) const HIDDEN: &str = "hidden";
+pub(super) const NO_ROUTE: &str = "hidden";
 
 const MINUTE: u64 = 60;
 
@@ -43,7 +43,7 @@ pub(super) struct Probe {
     /// The target below the row's route.
     pub(super) target: String,
     pub(super) headers: Vec<Header>,
-    /// [`ADMITTED`], [`HIDDEN`], or the detail of the refusal in `Cache-Status`.
+    /// [`ADMISSION`], [`NO_ROUTE`], or the detail of the refusal in `Cache-Status`.
     pub(super) outcome: &'static str,
 }
 
@@ -154,28 +154,28 @@ impl Parties {
         let foreign = "https://evil.example/a";
         vec![
             Row::of_access("access.networks", "networks = [\"10.0.0.0/8\"]")
-                .get([from("10.1.2.3")], ADMITTED)
+                .get([from("10.1.2.3")], ADMISSION)
                 .get([from("192.0.2.1")], "access-missing"),
             Row::of_access("access.tokens", TOKENS)
-                .get([authorized(ALICE)], ADMITTED)
+                .get([authorized(ALICE)], ADMISSION)
                 .get([authorized("Bearer wrong")], "access-token"),
             Row::of_access("access.tokens.expires", expiring)
                 .get([authorized(ALICE)], "access-expired")
-                .get([authorized(BOB)], ADMITTED),
+                .get([authorized(BOB)], ADMISSION),
             Row::of_access(
                 "access.auth_request",
                 format!("auth_request = \"{}\"", self.auth_url),
             )
-            .get([("cookie", "session=good")], ADMITTED)
+            .get([("cookie", "session=good")], ADMISSION)
             .get([("cookie", "session=bad")], "access-denied"),
             Row::of_access("access.referers", "referers = [\"example.org\"]")
-                .get([("referer", "https://example.org/a")], ADMITTED)
+                .get([("referer", "https://example.org/a")], ADMISSION)
                 .get([("referer", foreign)], "access-referer")
                 .get([], "access-referer"),
             Row::of_access("access.hide", format!("{TOKENS}hide = true"))
-                .get([authorized(ALICE)], ADMITTED)
-                .get([authorized("Bearer wrong")], HIDDEN)
-                .get([], HIDDEN),
+                .get([authorized(ALICE)], ADMISSION)
+                .get([authorized("Bearer wrong")], NO_ROUTE)
+                .get([], NO_ROUTE),
         ]
     }
 
@@ -189,13 +189,13 @@ impl Parties {
             .map(|secret| format!("Bearer {}", shared_token(secret)));
         vec![
             Row::of_access("access.jwt.jwks.url", by_url)
-                .get([authorized(&own)], ADMITTED)
+                .get([authorized(&own)], ADMISSION)
                 .get([authorized(&other)], "access-signature"),
             Row::of_access("access.jwt.jwks.file", self.jwt("skew = \"1s\""))
-                .get([authorized(&own)], ADMITTED)
+                .get([authorized(&own)], ADMISSION)
                 .get([authorized(&other)], "access-signature"),
             Row::of_access("access.jwt.secret", shared)
-                .get([authorized(&right)], ADMITTED)
+                .get([authorized(&right)], ADMISSION)
                 .get([authorized(&wrong)], "access-signature"),
         ]
     }
@@ -207,28 +207,28 @@ impl Parties {
         let own = path_of("access.jwt.prefixes");
         vec![
             Row::of_access("access.jwt.issuer", self.jwt("issuer = \"own\""))
-                .get([authorized(&bearer(json!({ "iss": "own" })))], ADMITTED)
+                .get([authorized(&bearer(json!({ "iss": "own" })))], ADMISSION)
                 .get(
                     [authorized(&bearer(json!({ "iss": "a" })))],
                     "access-claims",
                 )
                 .get([authorized(&bearer(json!({})))], "access-claims"),
             Row::of_access("access.jwt.audience", self.jwt("audience = \"media\""))
-                .get([authorized(&bearer(json!({ "aud": "media" })))], ADMITTED)
+                .get([authorized(&bearer(json!({ "aud": "media" })))], ADMISSION)
                 .get(
                     [authorized(&bearer(json!({ "aud": "a" })))],
                     "access-claims",
                 )
                 .get([authorized(&bearer(json!({})))], "access-claims"),
             Row::of_access("access.jwt.prefixes", self.jwt("prefixes = \"paths\""))
-                .get([authorized(&bearer(json!({ "paths": [own] })))], ADMITTED)
+                .get([authorized(&bearer(json!({ "paths": [own] })))], ADMISSION)
                 .get(
                     [authorized(&bearer(json!({ "paths": ["/a/"] })))],
                     "access-prefix",
                 )
                 .get([authorized(&bearer(json!({})))], "access-claims"),
             Row::of_access("access.jwt.skew", self.jwt("skew = \"10m\""))
-                .get([authorized(&ended(5 * MINUTE))], ADMITTED)
+                .get([authorized(&ended(5 * MINUTE))], ADMISSION)
                 .get([authorized(&ended(20 * MINUTE))], "access-expired"),
         ]
     }
@@ -240,10 +240,10 @@ impl Parties {
         let [by_key, by_token] = ["key", "token"].map(|name| format!("o?{name}={token}"));
         vec![
             Row::of_access("access.jwt.cookie", self.jwt("cookie = \"member\""))
-                .get([("cookie", &*named)], ADMITTED)
+                .get([("cookie", &*named)], ADMISSION)
                 .get([("cookie", &*others)], "access-missing"),
             Row::of_access("access.jwt.query.name", self.jwt("query = \"key\""))
-                .get_at(&by_key, [], ADMITTED)
+                .get_at(&by_key, [], ADMISSION)
                 .get_at(&by_token, [], "access-missing"),
             Row::of_access("access.jwt.query.none", self.jwt("query = \"\""))
                 .get_at(&by_token, [], "access-missing")
@@ -267,49 +267,49 @@ fn signed_rows() -> Vec<Row> {
     let ended = |ago: u64| link("access.signed.skew", ("k1", first), now() - ago);
     vec![
         Row::of_access("access.signed.keys", format!("signed = {{ {keys} }}"))
-            .get_at(&by_key(("k1", first)), [], ADMITTED)
-            .get_at(&by_key(("k2", second)), [], ADMITTED)
+            .get_at(&by_key(("k1", first)), [], ADMISSION)
+            .get_at(&by_key(("k2", second)), [], ADMISSION)
             .get_at(&by_key(("k2", first)), [], "access-signature")
             .get_at(&by_key(("k3", first)), [], "access-key"),
         Row::of_access(
             "access.signed.skew",
             format!("signed = {{ {keys}, skew = \"10m\" }}"),
         )
-        .get_at(&ended(5 * MINUTE), [], ADMITTED)
+        .get_at(&ended(5 * MINUTE), [], ADMISSION)
         .get_at(&ended(20 * MINUTE), [], "access-expired"),
     ]
 }
 
 fn limit_rows() -> Vec<Row> {
-    const LIMITED: &str = "limit-requests";
+    const LIMIT_REFUSAL: &str = "limit-requests";
     let [one, two] = ["192.0.2.1", "192.0.2.2"].map(from);
     let by_key = "requests = \"1/h\"\nper = \"key\"";
     vec![
         Row::of_limits("limits.requests", "requests = \"1/h\"")
-            .get([one], ADMITTED)
-            .get([one], LIMITED),
+            .get([one], ADMISSION)
+            .get([one], LIMIT_REFUSAL),
         Row::of_limits("limits.burst", "requests = \"1/h\"\nburst = 3")
-            .get([one], ADMITTED)
-            .get([one], ADMITTED)
-            .get([one], ADMITTED)
-            .get([one], LIMITED),
+            .get([one], ADMISSION)
+            .get([one], ADMISSION)
+            .get([one], ADMISSION)
+            .get([one], LIMIT_REFUSAL),
         // The requests of one second: five at once are fewer, on however slow a machine.
         Row::of_limits("limits.burst.default", "requests = \"600/m\"")
-            .get([one], ADMITTED)
-            .get([one], ADMITTED)
-            .get([one], ADMITTED)
-            .get([one], ADMITTED)
-            .get([one], ADMITTED),
+            .get([one], ADMISSION)
+            .get([one], ADMISSION)
+            .get([one], ADMISSION)
+            .get([one], ADMISSION)
+            .get([one], ADMISSION),
         Row {
             access: TOKENS.to_owned(),
             ..Row::of_limits("limits.per.key", by_key)
         }
-        .get([authorized(ALICE), one], ADMITTED)
-        .get([authorized(ALICE), two], LIMITED)
-        .get([authorized(BOB), two], ADMITTED),
+        .get([authorized(ALICE), one], ADMISSION)
+        .get([authorized(ALICE), two], LIMIT_REFUSAL)
+        .get([authorized(BOB), two], ADMISSION),
         Row::of_limits("limits.per.route", "requests = \"1/h\"\nper = \"route\"")
-            .get([one], ADMITTED)
-            .get([two], LIMITED),
+            .get([one], ADMISSION)
+            .get([two], LIMIT_REFUSAL),
     ]
 }
 

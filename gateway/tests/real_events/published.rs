@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::gateway::Whole;
 use crate::nats::Nats;
 use crate::receiver::{Manner, Receiver};
-use crate::ways::{SUBJECT, connect, create_stream};
+use crate::ways::{SUBJECT, connect, counted, create_stream, publish};
 use crate::{Bucket, LONG, Minio, Way, free_addr, start_gateway, start_nats};
 
 /// The sequencers of the changes of each key, in the order in which they are published: the newest comes first, and a store
@@ -78,19 +78,12 @@ impl Published {
     }
 
     async fn send(&self, message: &str) {
-        let sent = self
-            .client
-            .publish(SUBJECT, message.to_owned().into())
-            .await;
-        sent.expect("sent");
-        self.client.flush().await.expect("sent");
+        publish(&self.client, SUBJECT, message).await;
     }
 
     /// Returns the number of records whose result begins so.
     async fn count(&self, result: &str) -> u64 {
-        let result = format!("result=\"{result}");
-        let events = ["tidegate_bucket_events_total{", &result];
-        self.gateway.metric(&events).await
+        counted(&self.gateway, result).await
     }
 
     /// Returns the number of records that the gateway has taken, with whatever result.

@@ -16,11 +16,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::gateway::{Whole, send};
 use crate::nats::Nats;
-use crate::ways::{SUBJECT, configuration, connect};
+use crate::ways::{SUBJECT, configuration, connect, counted, publish};
 use crate::{Bucket, LONG, Minio, TOKEN, Way, free_addr, report_all, start_minio};
 
 /// The subject of what the relay sends on; MinIO publishes on another.
-const RELAYED: &str = "relayed-events";
+const RELAY_SUBJECT: &str = "relayed-events";
 
 /// The configuration of a NATS server for messages of a thousand records: its own bound is 1 MiB, and the gateway's 8 MiB.
 const SERVER: &str = "max_payload: 8388608\n";
@@ -53,7 +53,7 @@ impl Relay {
             _ => webhook = take_posted(tell).await,
         }
         let text = configuration(way, &minio_address, nats_address, &folder, "");
-        let text = text.replace(&format!("\"{SUBJECT}\""), &format!("\"{RELAYED}\""));
+        let text = text.replace(&format!("\"{SUBJECT}\""), &format!("\"{RELAY_SUBJECT}\""));
         let gateway = Whole::start(&text).await;
         let (servers, queue) = ((webhook, nats_address), folder.path().join("queue"));
         let minio = start_minio(way, &minio_address, servers, &queue).await;
@@ -81,12 +81,12 @@ impl Relay {
         let since = Instant::now();
         while self.counted("ignored").await == 0 {
             assert!(since.elapsed() < LONG, "it does not hear");
-            publish(client, r#"{"Event":"s3:TestEvent"}"#).await;
+            publish(client, RELAY_SUBJECT, r#"{"Event":"s3:TestEvent"}"#).await;
             sleep(Duration::from_millis(20)).await;
         }
         // Messages keep their order: with this one all of them are counted.
         let other = r#"{"Records":[{"eventName":"s3:ObjectCreated:Put","s3":{"bucket":{"name":"other"},"object":{"key":"k"}}}]}"#;
-        publish(client, other).await;
+        publish(client, RELAY_SUBJECT, other).await;
         while self.counted("foreign").await == 0 {
             assert!(since.elapsed() < LONG, "it hears no more");
             sleep(Duration::from_millis(2)).await;
@@ -112,7 +112,7 @@ impl Relay {
         for message in messages {
             due += records(message).len() as u64;
             match &self.client {
-                Some(client) => publish(client, message).await,
+                Some(client) => publish(client, RELAY_SUBJECT, message).await,
                 None => self.post(message).await,
             }
         }
@@ -136,9 +136,7 @@ impl Relay {
 
     /// Returns the number of records whose result begins so.
     pub(super) async fn counted(&self, result: &str) -> u64 {
-        let result = format!("result=\"{result}");
-        let events = ["tidegate_bucket_events_total{", &result];
-        self.gateway.metric(&events).await
+        counted(&self.gateway, result).await
     }
 }
 
@@ -154,12 +152,6 @@ async fn start_nats(address: SocketAddr, folder: &TempDir) -> Nats {
     let config = config.to_str().expect("text");
     let options = ["-c", config, "--user", "gate", "--pass", "s3cret-of-nats"];
     Nats::start(address, &folder.path().join("nats"), &options).await
-}
-
-async fn publish(client: &Client, message: &str) {
-    let sent = client.publish(RELAYED, message.to_owned().into()).await;
-    sent.expect("sent");
-    client.flush().await.expect("sent");
 }
 
 /// Takes the messages that the store publishes.

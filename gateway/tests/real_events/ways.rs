@@ -66,6 +66,20 @@ pub(super) async fn connect(address: SocketAddr) -> async_nats::Client {
     }
 }
 
+/// Publishes a message on a subject; it has left this process at the end.
+pub(super) async fn publish(client: &async_nats::Client, subject: &'static str, message: &str) {
+    let sent = client.publish(subject, message.to_owned().into()).await;
+    sent.expect("sent");
+    client.flush().await.expect("sent");
+}
+
+/// Returns the number of a bucket's records that a gateway has counted with a result that begins so.
+pub(super) async fn counted(gateway: &Whole, result: &str) -> u64 {
+    let result = format!("result=\"{result}");
+    let events = ["tidegate_bucket_events_total{", &result];
+    gateway.metric(&events).await
+}
+
 pub(super) async fn create_stream(address: SocketAddr) {
     let client = connect(address).await;
     let config = jetstream::stream::Config {
@@ -185,7 +199,7 @@ pub(super) async fn start_minio(
     Minio::start_at(address, &variables).await
 }
 
-/// Has the bucket report what is created and removed.
+/// Configures the bucket to report each object that is created or removed.
 pub(super) async fn report_all(bucket: &Bucket, way: Way) {
     let Bucket::S3 { client, name } = bucket else {
         panic!("MinIO speaks S3")

@@ -6,10 +6,10 @@ use http::Method;
 use crate::gateway::{Got, send};
 use crate::links::LinkState;
 use crate::serving::Serving;
-use crate::{TOKEN, World};
+use crate::{HEARTBEATS, TOKEN, World, knows_both};
 
 /// The number of the gateway that goes away.
-const AWAY: usize = 2;
+const ABSENTEE: usize = 2;
 
 /// The objects that it has cached before.
 const CACHED: [&str; 5] = ["purged", "by-tag", "written", "removed", "kept"];
@@ -17,8 +17,9 @@ const CACHED: [&str; 5] = ["purged", "by-tag", "written", "removed", "kept"];
 /// An object that it knows to be missing.
 const MISSING: &str = "created";
 
-/// What the bucket has when it comes back, by the names of its objects; empty: there is none.
-const AFTERWARDS: [(&str, &str); 6] = [
+/// The names of the objects, each with the content that the bucket has when the gateway comes back. An empty one stands for a
+/// missing object.
+const CONTENTS: [(&str, &str); 6] = [
     // First: the others' bytes may be asked for twice, and the second ones come at any time.
     ("kept", "old"),
     ("purged", "new"),
@@ -46,7 +47,7 @@ impl Fleet {
     async fn new() -> Self {
         let mut world = World::new().await;
         world.gateways.pop().expect("the third").stop().await;
-        let mut config = world.configuration(AWAY);
+        let mut config = world.configuration(ABSENTEE);
         for (recipe, here) in [
             ("[http]\nlisten = \"127.0.0.1:8080\"\n", ""),
             ("listen = \"127.0.0.1:8081\"\n", ""),
@@ -67,19 +68,14 @@ impl Fleet {
     /// second, in which a heartbeat is sent.
     async fn joined(&self) {
         self.world.connected().await;
-        let known = || async {
-            let metrics = self.away.look("/metrics").await;
-            metrics.metric(&["tidegate_fleet_peers "]) == 2
-                && metrics.metric(&["tidegate_fleet_connected "]) == 1
-        };
+        let known = || async { knows_both(&self.away.look("/metrics").await) };
         self.world.until(known).await;
-        let heartbeats = ["tidegate_fleet_sent_total{", "kind=\"heartbeat\""];
-        let sent = self.away.metric(&heartbeats).await;
-        let passed = || async { self.away.metric(&heartbeats).await > sent + 2 };
+        let sent = self.away.metric(&HEARTBEATS).await;
+        let passed = || async { self.away.metric(&HEARTBEATS).await > sent + 2 };
         self.world.until(passed).await;
     }
 
-    /// Has all three cache the objects of a round, and the third one have them on its disk as well.
+    /// Reads the objects of a round through all three, until they are cached, by the third one on its disk as well.
     async fn cache(&self, round: usize) {
         for name in CACHED {
             self.world.change_past(&path(round, name), "old").await;
@@ -136,7 +132,7 @@ impl Fleet {
     /// The first answer of each object is what the bucket has, and the cached bytes of one that has not changed are served.
     async fn answers(&self, round: usize, how: (Ending, LinkState)) {
         let received = ["tidegate_origin_received_bytes_total{"];
-        for (name, body) in AFTERWARDS {
+        for (name, body) in CONTENTS {
             let before = self.away.metric(&received).await;
             let got: Got = self.away.get(&path(round, name)).await;
             let status = if body.is_empty() { 404 } else { 200 };
@@ -163,10 +159,10 @@ impl Fleet {
             Ending::Killed => self.away.kill(),
         }
         self.change(round).await;
-        self.world.cut(AWAY, link);
+        self.world.cut(ABSENTEE, link);
         self.away.start().await;
         self.answers(round, (ending, link)).await;
-        self.world.cut(AWAY, LinkState::Whole);
+        self.world.cut(ABSENTEE, LinkState::Whole);
         self.joined().await;
         let pinned = || async {
             let pins = self.away.look("/pins").await.text();

@@ -41,7 +41,7 @@ struct Cuts {
 const CHANGES: u64 = 18;
 
 /// The most changes while a gateway is away.
-const MOST_AWAY: u64 = 4;
+const MAX_CHANGES_AWAY: u64 = 4;
 
 /// A fleet under random operations.
 struct RandomRun {
@@ -61,7 +61,7 @@ impl RandomRun {
         }
     }
 
-    /// Does anything.
+    /// Carries out an operation of any kind.
     async fn operate(&mut self, operation: u64) {
         let nth = self.chance.below(3) as usize;
         match self.chance.below(CHANGES + 5) {
@@ -117,7 +117,7 @@ impl RandomRun {
     /// Stops one gateway, has the others change objects, and starts it again on its folder and its way to NATS.
     async fn restart(&mut self, nth: usize, operation: u64) {
         self.world.gateways.remove(nth).stop().await;
-        for change in 0..=self.chance.below(MOST_AWAY) {
+        for change in 0..=self.chance.below(MAX_CHANGES_AWAY) {
             let (kind, through) = (self.chance.below(CHANGES), self.chance.below(2) as usize);
             let body = format!("{operation}.{change}");
             self.change(kind, through, &body).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::gateway::Got;
-use crate::{BUCKETS, KEYS, LONG, World};
+use crate::{BUCKETS, HEARTBEATS, KEYS, LONG, World};
 
 /// An object as its bucket has it.
 #[derive(Debug)]
@@ -83,13 +83,12 @@ impl World {
 
     /// Waits until each gateway has sent three heartbeats.
     async fn pass_heartbeats(&self) {
-        let heartbeats = ["tidegate_fleet_sent_total{", "kind=\"heartbeat\""];
         let mut before = Vec::new();
         for gateway in &self.gateways {
-            before.push((gateway, gateway.metric(&heartbeats).await));
+            before.push((gateway, gateway.metric(&HEARTBEATS).await));
         }
         for (gateway, sent) in before {
-            self.until(|| async { gateway.metric(&heartbeats).await > sent + 2 })
+            self.until(|| async { gateway.metric(&HEARTBEATS).await > sent + 2 })
                 .await;
         }
     }

@@ -2,31 +2,17 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
 
 use tokio::time::timeout;
 
-use crate::bucket::Bucket;
 use crate::close;
-use crate::desk::{LONG, stored, until};
-use crate::gate::Gate;
-use crate::minio::Minio;
+use crate::desk::{LONG, is_mounted, stored, until};
+use crate::gate::behind_a_gate;
 use crate::mount::{Mounted, blocking};
-
-fn has_mount(folder: &Path) -> bool {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
-    table.contains(folder.to_str().expect("text"))
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orderly_end_waits_for_a_close_under_way() {
-    let minio = Minio::start().await;
-    let mut settings = minio.settings("media");
-    let bucket = Bucket::create(&settings).await;
-    let endpoint = settings.endpoint.clone().expect("an endpoint");
-    let address = endpoint.replace("http://", "");
-    let gate = Gate::to(address.parse().expect("an address")).await;
-    settings.endpoint = Some(format!("http://{}", gate.address()));
+    let (_minio, bucket, gate, settings) = behind_a_gate().await;
     let spool = tempfile::tempdir().expect("a folder");
     let lines = format!(
         "writable = true\ndeadline = \"1h\"\n[http]\ndrain = \"1h\"\n[spool]\npath = \"{}\"\n",
@@ -46,7 +32,7 @@ async fn an_orderly_end_waits_for_a_close_under_way() {
     let Mounted { gateway, folder } = mounted;
     let stopped = tokio::spawn(gateway.stop());
     let path = folder.path();
-    until("it is unmounted", async || !has_mount(&path)).await;
+    until("it is unmounted", async || !is_mounted(&path)).await;
     assert!(!closed.is_finished(), "the end fails it");
     gate.open();
     let closed = timeout(LONG, closed).await.expect("in time");

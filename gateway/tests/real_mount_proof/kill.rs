@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tidegate_origin::Settings;
 
 use crate::bucket::Bucket;
-use crate::desk::{PART, stored, until};
+use crate::desk::{PART, is_mounted, stored, until};
 use crate::draw::Draw;
 use crate::gateway::ask;
 use crate::minio::Minio;
@@ -168,8 +168,7 @@ impl House {
             let there = blocking(move || rustix::fs::statvfs(&path).is_ok()).await;
             // The table is read after that: before it, the dead mount may be in the table while the folder below it
             // answers.
-            let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
-            there && table.contains(self.folder.path().to_str().expect("text"))
+            there && is_mounted(&self.folder.path())
         })
         .await;
         child.expect("tidegate")

@@ -14,10 +14,9 @@ use tokio::sync::watch;
 
 use crate::bucket::Bucket;
 use crate::desk::{PART, sample, stored, until};
-use crate::gate::Gate;
+use crate::gate::{Gate, behind_a_gate};
 use crate::gateway::ask;
 use crate::kill::House;
-use crate::minio::Minio;
 use crate::mount::{blocking, run_in};
 
 /// The two names of the folder.
@@ -222,13 +221,7 @@ async fn is_whole(house: &House, bucket: &Bucket, [old, new]: [&str; 2]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_whose_rename_was_killed_is_whole_at_any_time() {
-    let minio = Minio::start().await;
-    let mut settings = minio.settings("media");
-    let bucket = Bucket::create(&settings).await;
-    let server = settings.endpoint.expect("an endpoint");
-    let server = server.replace("http://", "").parse();
-    let gate = Gate::to(server.expect("an address")).await;
-    settings.endpoint = Some(format!("http://{}", gate.address()));
+    let (_minio, bucket, gate, settings) = behind_a_gate().await;
     let house = House::build(&settings);
     let mut child = house.open().await;
     fill(&house, &bucket).await;

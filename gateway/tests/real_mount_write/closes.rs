@@ -9,7 +9,9 @@ use tidegate_origin::Settings;
 use tokio::time::{Instant, timeout};
 
 use crate::bucket::Bucket;
-use crate::desk::{Desk, LASTING, LONG, MIB, PART, behind_a_door, sample, stored, until};
+use crate::desk::{
+    Desk, LASTING, LONG, MIB, PART, behind_a_door, is_mounted, sample, stored, until,
+};
 use crate::minio::Minio;
 use crate::mount::{Folder, Mounted, blocking, origin};
 
@@ -193,15 +195,6 @@ fn configured(settings: &Settings, folder: &Folder, home: &Path) -> PathBuf {
     config
 }
 
-async fn is_mounted(folder: &Folder) {
-    let path = folder.path();
-    until("it is mounted", async || {
-        let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
-        table.contains(path.to_str().expect("text"))
-    })
-    .await;
-}
-
 async fn ends_in_order(mut mount: Child) {
     let pid = rustix::process::Pid::from_child(&mount);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
@@ -219,7 +212,7 @@ async fn a_hard_link_is_refused_without_a_word_in_the_log() {
     let config = configured(&settings, &folder, home.path());
     let log = home.path().join("log");
     let mount = command(&config, &folder.path(), &log);
-    is_mounted(&folder).await;
+    until("it is mounted", async || is_mounted(&folder.path())).await;
     let (file, link) = (folder.path().join("file"), folder.path().join("link"));
     blocking(move || {
         std::fs::write(&file, "bytes").expect("written");
@@ -245,7 +238,7 @@ async fn what_was_synced_is_whole_after_a_kill() {
     let config = configured(&settings, &folder, home.path());
     let log = home.path().join("log");
     let mut first = command(&config, &folder.path(), &log);
-    is_mounted(&folder).await;
+    until("it is mounted", async || is_mounted(&folder.path())).await;
     let (path, bytes) = (folder.path().join("file"), sample(3, PART + 12_345));
     let written = bytes.clone();
     let file = blocking(move || {

@@ -21,7 +21,7 @@ const ENDS: [bool; 4] = [true, false, true, false];
 /// The kills among them. An orderly end lets each close end.
 const KILLS: u64 = 2;
 /// The error of a photo that WordPress could not read back.
-const UNREAD: &str = "its close has failed";
+const UNREAD_PHOTO: &str = "its close has failed";
 
 /// The requests of visitors, and their answers.
 #[derive(Default)]
@@ -92,7 +92,7 @@ fn upload_all(editor: &Browser, photos: &[PathBuf]) -> Vec<Media> {
     let try_one = |photo: &PathBuf| -> Result<Media> {
         let mut media = editor.upload(photo)?;
         let paths = editor.read_back(&media)?;
-        media.paths = paths.context(UNREAD)?;
+        media.paths = paths.context(UNREAD_PHOTO)?;
         Ok(media)
     };
     let mut unread = 0;
@@ -101,7 +101,7 @@ fn upload_all(editor: &Browser, photos: &[PathBuf]) -> Vec<Media> {
             match try_one(photo) {
                 Ok(media) => return media,
                 Err(error) => {
-                    unread += u64::from(error.to_string() == UNREAD);
+                    unread += u64::from(error.to_string() == UNREAD_PHOTO);
                     assert!(unread <= KILLS, "more than a kill explains");
                     assert!(since.elapsed() < LONG, "{error:#}");
                 }

@@ -97,7 +97,7 @@ fn each_recipe_finds_its_secrets_under_its_unit() {
     }
 }
 
-/// What systemd hands over is a copy from the start, and a reload finds no other. Members come and go.
+/// Members come and go by a reload. It finds no other secret in a file of systemd, which is a copy from the start.
 #[test]
 fn secrets_of_members_are_no_copies() {
     let mut seen = 0;

@@ -1,6 +1,7 @@
 //! A bucket of a real MinIO with a writable mount, and access to its objects.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -139,12 +140,29 @@ pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 
 /// Starts a MinIO behind a door.
 pub(crate) async fn behind_a_door() -> (Minio, Bucket, Door, tidegate_origin::Settings) {
+    behind(async |server| {
+        let door = Door::to(server).await;
+        (door.address(), door)
+    })
+    .await
+}
+
+/// Starts a MinIO, and what stands before it: `stand` returns it with its address, after that of the server.
+pub(crate) async fn behind<P>(
+    stand: impl AsyncFnOnce(SocketAddr) -> (SocketAddr, P),
+) -> (Minio, Bucket, P, tidegate_origin::Settings) {
     let minio = Minio::start().await;
     let mut settings = minio.settings("media");
     let bucket = Bucket::create(&settings).await;
     let endpoint = settings.endpoint.clone().expect("an endpoint");
-    let address = endpoint.replace("http://", "");
-    let door = Door::to(address.parse().expect("an address")).await;
-    settings.endpoint = Some(format!("http://{}", door.address()));
-    (minio, bucket, door, settings)
+    let server = endpoint.replace("http://", "");
+    let (address, stands) = stand(server.parse().expect("an address")).await;
+    settings.endpoint = Some(format!("http://{address}"));
+    (minio, bucket, stands, settings)
+}
+
+/// Returns whether something is mounted on a folder, also if it does not answer (proc_pid_mountinfo(5)).
+pub(crate) fn is_mounted(folder: &Path) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").expect("a table");
+    table.contains(folder.to_str().expect("text"))
 }

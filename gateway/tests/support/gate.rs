@@ -16,7 +16,9 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::desk::LONG;
+use crate::bucket::Bucket;
+use crate::desk::{LONG, behind};
+use crate::minio::Minio;
 
 /// A gate, open at first.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ struct Counts {
 
 impl Gate {
     /// Opens a gate to `server`.
-    pub(crate) async fn to(server: SocketAddr) -> Self {
+    async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let counts = Arc::new(Counts {
@@ -65,7 +67,7 @@ impl Gate {
         }
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    fn address(&self) -> SocketAddr {
         self.address
     }
 
@@ -96,6 +98,15 @@ impl Gate {
         self.counts.left.store(u64::MAX, Ordering::SeqCst);
         self.counts.is_open.send_replace(true);
     }
+}
+
+/// Starts a MinIO behind a gate.
+pub(crate) async fn behind_a_gate() -> (Minio, Bucket, Gate, tidegate_origin::Settings) {
+    behind(async |server| {
+        let gate = Gate::to(server).await;
+        (gate.address(), gate)
+    })
+    .await
 }
 
 impl Drop for Gate {

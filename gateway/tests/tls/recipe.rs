@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use super::*;
 
 /// `alice:pass-phrase-of-alice`, `alice:another-phrase-of-alice` and `alice:wrong`.
-const RIGHT: &str = "authorization: Basic YWxpY2U6cGFzcy1waHJhc2Utb2YtYWxpY2U=\r\n";
-const ANOTHER: &str = "authorization: Basic YWxpY2U6YW5vdGhlci1waHJhc2Utb2YtYWxpY2U=\r\n";
-const WRONG: &str = "authorization: Basic YWxpY2U6d3Jvbmc=\r\n";
+const PASSWORD: &str = "authorization: Basic YWxpY2U6cGFzcy1waHJhc2Utb2YtYWxpY2U=\r\n";
+const NEW_PASSWORD: &str = "authorization: Basic YWxpY2U6YW5vdGhlci1waHJhc2Utb2YtYWxpY2U=\r\n";
+const WRONG_PASSWORD: &str = "authorization: Basic YWxpY2U6d3Jvbmc=\r\n";
 
 const RECIPE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -27,7 +27,7 @@ fn write_secret(folder: &Path, name: &str, secret: &str) {
 fn recipe(secured: &Secured) -> String {
     let folder = secured.folder();
     let key = secured.world.origin.credentials();
-    // What systemd hands over is a copy from the start.
+    // The files of systemd are copies from the start.
     let copies = folder.join("copies");
     std::fs::create_dir(&copies).expect("a folder");
     for (name, secret) in [
@@ -124,8 +124,8 @@ async fn a_private_library_is_open_to_a_link_and_a_password_alone() {
     for (path, lines, status) in [
         ("/public/cover", "", 200),
         ("/books/the-book/1", "", 401),
-        ("/books/the-book/1", WRONG, 401),
-        ("/books/the-book/1", RIGHT, 200),
+        ("/books/the-book/1", WRONG_PASSWORD, 401),
+        ("/books/the-book/1", PASSWORD, 200),
         (&*format!("{link}1"), "", 200),
         (&*format!("{other}1"), "", 401),
     ] {
@@ -159,7 +159,7 @@ async fn members_come_and_go_by_a_reload() {
     let statuses = async |links: &[String]| {
         let mut statuses = Vec::new();
         let links = links.iter().map(|link| (format!("{link}1"), ""));
-        let passwords = [RIGHT, ANOTHER].map(|lines| (book.to_owned(), lines));
+        let passwords = [PASSWORD, NEW_PASSWORD].map(|lines| (book.to_owned(), lines));
         for (path, lines) in passwords.into_iter().chain(links) {
             let answer = over_tls(&secured, serving.http, &path, lines).await;
             let status = answer.split(' ').nth(1).expect("a status");
