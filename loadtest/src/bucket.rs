@@ -8,6 +8,7 @@ use aws_credential_types::Credentials;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{BehaviorVersion, Region, RequestChecksumCalculation};
 use aws_sdk_s3::error::DisplayErrorContext;
+use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::types::{Event, NotificationConfiguration, QueueConfiguration};
 use bytes::Bytes;
@@ -79,21 +80,23 @@ impl Bucket {
     /// # Errors
     /// If the server refuses.
     pub async fn put(&self, key: &str, bytes: Bytes) -> Result<String> {
-        let put = self
-            .client
-            .put_object()
-            .bucket(&self.name)
-            .key(key)
-            .body(bytes.into());
-        let answer = put
-            .send()
-            .await
-            .map_err(plainly)
-            .with_context(|| format!("put {key}"))?;
+        self.put_with(key, bytes, |put| put).await
+    }
+
+    /// Writes one object as a request with what `with` adds to it, and returns its ETag.
+    async fn put_with(
+        &self,
+        key: &str,
+        bytes: Bytes,
+        with: impl FnOnce(PutObjectFluentBuilder) -> PutObjectFluentBuilder,
+    ) -> Result<String> {
+        let put = self.client.put_object().bucket(&self.name).key(key);
+        let answer = with(put).body(bytes.into()).send().await.map_err(plainly);
+        let answer = answer.with_context(|| format!("put {key}"))?;
         Ok(answer.e_tag().unwrap_or_default().to_owned())
     }
 
-    /// Has the server report all that is created and removed, to the target of this name.
+    /// Configures the server to report all that is created and removed to the target of this name.
     ///
     /// # Errors
     /// If the server refuses.
@@ -114,21 +117,8 @@ impl Bucket {
     /// # Errors
     /// If the server refuses.
     pub async fn put_as(&self, key: &str, content_type: &str, bytes: Bytes) -> Result<()> {
-        let put = self.client.put_object().bucket(&self.name).key(key);
-        let put = put.content_type(content_type).body(bytes.into());
-        let answer = put.send().await.map_err(plainly);
-        answer.with_context(|| format!("put {key}")).map(drop)
-    }
-
-    /// Writes one object that carries a tag, by which a gateway may be told to purge it.
-    ///
-    /// # Errors
-    /// If the server refuses.
-    pub async fn put_tagged(&self, key: &str, tag: &str, bytes: Bytes) -> Result<()> {
-        let put = self.client.put_object().bucket(&self.name).key(key);
-        let put = put.metadata("cache-tags", tag).body(bytes.into());
-        let answer = put.send().await.map_err(plainly);
-        answer.with_context(|| format!("put {key}")).map(drop)
+        let put = self.put_with(key, bytes, |put| put.content_type(content_type));
+        put.await.map(drop)
     }
 
     /// Returns a signed URL that reads an object within an hour.
@@ -171,11 +161,26 @@ impl Bucket {
         &self,
         objects: impl IntoIterator<Item = (String, Pattern)>,
     ) -> Result<()> {
-        stream::iter(objects)
-            .map(|(key, pattern)| async move { self.put(&key, pattern.all()).await })
-            .buffer_unordered(UPLOADS)
-            .try_for_each(async |_| Ok(()))
-            .await
+        let put = objects
+            .into_iter()
+            .map(|(key, pattern)| async move { self.put(&key, pattern.all()).await.map(drop) });
+        several_at_once(put).await
+    }
+
+    /// Writes many objects with a tag, by which a gateway may be told to purge them, several at once.
+    ///
+    /// # Errors
+    /// If the server refuses one.
+    pub async fn put_all_tagged(
+        &self,
+        tag: &str,
+        objects: impl IntoIterator<Item = (String, Pattern)>,
+    ) -> Result<()> {
+        let put = objects.into_iter().map(|(key, pattern)| async move {
+            let tagged = |put: PutObjectFluentBuilder| put.metadata("cache-tags", tag);
+            self.put_with(&key, pattern.all(), tagged).await.map(drop)
+        });
+        several_at_once(put).await
     }
 
     /// Returns the keys below a prefix in key order, each with its size.
@@ -210,13 +215,17 @@ impl Bucket {
     /// # Errors
     /// If the server refuses.
     pub async fn delete_all(&self, prefix: &str) -> Result<()> {
-        let found = self.list(prefix).await?;
-        stream::iter(found)
-            .map(|(key, _)| async move { self.delete(&key).await })
-            .buffer_unordered(UPLOADS)
-            .try_for_each(async |_| Ok(()))
-            .await
+        let found = self.list(prefix).await?.into_iter();
+        several_at_once(found.map(|(key, _)| async move { self.delete(&key).await })).await
     }
+}
+
+/// Carries out requests, [`UPLOADS`] at a time.
+async fn several_at_once(
+    requests: impl Iterator<Item = impl Future<Output = Result<()>>>,
+) -> Result<()> {
+    let requests = stream::iter(requests).buffer_unordered(UPLOADS);
+    requests.try_collect().await
 }
 
 /// Returns a client of the S3 server at `addr`, with the id and the secret of a key.

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::client::Connection;
+use crate::peers::{metric_sum, told};
 use crate::report::{Report, Target};
 
 /// The bytes of a chunk, as built in: as much as a read of a disk brings.
 const CHUNK: u64 = 256 << 10;
-/// The most that a connection holds, sent and not received: it is lost with a request that is given up.
-const OF_SOCKET: u64 = 4 << 20;
+/// The most bytes that a connection holds, sent and not received: they are lost with a request that is given up.
+const SOCKET_BYTES: u64 = 4 << 20;
 /// Time limit for all that is written to be in the bucket, and the interval between two looks.
 const TIMEOUT: Duration = Duration::from_secs(300);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The requests so far, or between two points in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,11 +35,11 @@ impl LateCounts {
     /// Reads them from metrics in Prometheus' format.
     #[must_use]
     pub fn read(metrics: &str) -> Self {
-        let count = |name, label| sum(metrics, name, label) as u64;
+        let count = |name, label| metric_sum(metrics, name, label) as u64;
         let hedges = count("tidegate_hedges_total", "");
         let races = count("tidegate_disk_races_total", "");
         let retries = count("tidegate_origin_retries_total", "");
-        let lost = (hedges + retries) * OF_SOCKET;
+        let lost = (hedges + retries) * SOCKET_BYTES;
         Self {
             gets: hedges + races,
             bytes: count("tidegate_hedged_bytes_total", "") + races * CHUNK + lost,
@@ -48,12 +48,15 @@ impl LateCounts {
         }
     }
 
-    /// Returns the counts of the gateway with this admin listener.
+    /// Returns the counts of the gateway with this admin listener; none of another peer, which has none.
     ///
     /// # Errors
     /// If it does not answer.
-    pub async fn of(admin: SocketAddr) -> Result<Self> {
-        Ok(Self::read(&told(admin, "/metrics").await?))
+    pub async fn of(admin: Option<SocketAddr>) -> Result<Self> {
+        Ok(match admin {
+            Some(admin) => Self::read(&told(admin, "/metrics").await?),
+            None => Self::default(),
+        })
     }
 
     /// Returns the GETs that lateness does not explain: none if a disk was left alone.
@@ -98,23 +101,12 @@ impl LateCounts {
     }
 }
 
-/// Returns the sum of a metric over the lines whose labels contain `label`, such as `state="up"`.
-#[must_use]
-pub fn sum(metrics: &str, name: &str, label: &str) -> f64 {
-    let is_it = |line: &&str| {
-        let rest = line.strip_prefix(name);
-        rest.is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label)
-    };
-    let lines = metrics.lines().filter(is_it);
-    let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-    values.sum()
-}
-
-/// Waits until a gateway has nothing left to send to the bucket.
+/// Waits until the gateway with this admin listener has nothing left to send to the bucket; another peer does not tell.
 ///
 /// # Errors
 /// If something waits for five minutes.
-pub async fn sends_all(admin: SocketAddr) -> Result<()> {
+pub async fn sends_all(admin: Option<SocketAddr>) -> Result<()> {
+    let Some(admin) = admin else { return Ok(()) };
     let since = Instant::now();
     loop {
         let pending = told(admin, "/pending").await?;
@@ -122,14 +114,8 @@ pub async fn sends_all(admin: SocketAddr) -> Result<()> {
             return Ok(());
         }
         ensure!(since.elapsed() < TIMEOUT, "something waits: {pending}");
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
-}
-
-async fn told(admin: SocketAddr, path: &str) -> Result<String> {
-    let (answer, _) = Connection::open(admin).await?.get(path, &[]).await?;
-    ensure!(answer.head.status == 200, "{path}: {}", answer.head.status);
-    Ok(String::from_utf8_lossy(&answer.body).into_owned())
 }
 
 #[cfg(test)]
@@ -155,7 +141,7 @@ mod tests {
         let late = LateCounts::read(AFTER).since(LateCounts::read(BEFORE));
         let expected = LateCounts {
             gets: 1 + 2,
-            bytes: 500 + 2 * CHUNK + 7 * OF_SOCKET,
+            bytes: 500 + 2 * CHUNK + 7 * SOCKET_BYTES,
             disk_reads: 2,
             retries: 6,
         };

@@ -4,11 +4,10 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::child::Server;
 use crate::client::Connection;
-use crate::late;
 use crate::measure::{ProcessTree, Usage};
 
 pub mod aws;
@@ -156,9 +155,8 @@ impl Peer {
         let Some(admin) = self.admin else {
             return Ok(None);
         };
-        let (answer, _) = Connection::open(admin).await?.get("/metrics", &[]).await?;
-        let text = String::from_utf8_lossy(&answer.body);
-        Ok(Some(late::sum(&text, name, label)))
+        let metrics = told(admin, "/metrics").await?;
+        Ok(Some(metric_sum(&metrics, name, label)))
     }
 
     /// Returns the admin listener's answer to `path`; `None` for other peers.
@@ -211,4 +209,26 @@ impl Peer {
             None => Ok(own),
         }
     }
+}
+
+/// Returns the answer of an admin listener to `path`.
+///
+/// # Errors
+/// If it does not answer, or not with 200.
+pub async fn told(admin: SocketAddr, path: &str) -> Result<String> {
+    let (answer, _) = Connection::open(admin).await?.get(path, &[]).await?;
+    ensure!(answer.head.status == 200, "{path}: {}", answer.head.status);
+    Ok(String::from_utf8_lossy(&answer.body).into_owned())
+}
+
+/// Returns the sum of a metric over the lines whose labels contain `label`, such as `state="up"`.
+#[must_use]
+pub fn metric_sum(metrics: &str, name: &str, label: &str) -> f64 {
+    let is_it = |line: &&str| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' '])) && line.contains(label)
+    };
+    let lines = metrics.lines().filter(is_it);
+    let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    values.sum()
 }

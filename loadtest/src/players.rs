@@ -18,7 +18,7 @@ pub const PLACES: [f64; 3] = [0.5, 0.95, 0.1];
 
 /// The seconds that every place leaves to the end: a player on a slow machine must not come to the end of a short film before
 /// it is told to seek again.
-const LEFT: f64 = 6.0;
+const END_MARGIN: f64 = 6.0;
 
 /// Time limit of each step of a player, also on a slow machine; only a failure waits so long.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -38,7 +38,7 @@ pub struct Playback {
 
 /// Returns the places in a medium of `duration` seconds, in seconds.
 fn places(duration: f64) -> [f64; PLACES.len()] {
-    PLACES.map(|place| (duration * place).min(duration - LEFT).max(0.0))
+    PLACES.map(|place| (duration * place).min(duration - END_MARGIN).max(0.0))
 }
 
 /// The fewest seconds to play at the end: the last frame of a film may come long before its length.

@@ -20,7 +20,7 @@ pub use other::NAMES;
 
 /// Time limit for mounting, and for ending after the unmount.
 const TIMEOUT: Duration = Duration::from_secs(300);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The purpose of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl Mount {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 bail!("{name} does not mount:\n{said}");
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(Some(mount))
     }
@@ -180,7 +180,7 @@ impl Mount {
             if since.elapsed() > TIMEOUT {
                 bail!("{} is no mount after {TIMEOUT:?}", self.path.display());
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ impl Drop for Mount {
         let _ = unmount(&[]) || unmount(&["-l"]);
         let since = Instant::now();
         while matches!(self.has_ended(), Ok(false)) && since.elapsed() < TIMEOUT {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if let Process::Other(child) = &mut self.process {
             let _ = child.kill();

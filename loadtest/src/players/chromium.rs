@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::page::Page;
-use super::{LAST, LEFT, PLACES, Playback, TIMEOUT, share};
+use super::{END_MARGIN, LAST, PLACES, Playback, TIMEOUT, share};
 use crate::webdriver::WebDriver;
 
 /// No click is needed, and no sound is heard.
@@ -69,7 +69,15 @@ impl Chromium {
         self.driver.open(&self.page.url()).await?;
         let share = share(seconds);
         let longest = u64::try_from(TIMEOUT.as_millis())?;
-        let arguments = json!([tag, url, PLACES, LEFT, share, share.max(LAST), longest]);
+        let arguments = json!([
+            tag,
+            url,
+            PLACES,
+            END_MARGIN,
+            share,
+            share.max(LAST),
+            longest
+        ]);
         let told = self.driver.run_async(SCRIPT, arguments, TIMEOUT * STEPS);
         let told = told.await?;
         ensure!(told["error"].is_null(), "it failed: {}", told["error"]);

@@ -13,7 +13,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use super::{LAST, Playback, TIMEOUT, places, share};
 use crate::child::{Server, find_program};
 
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The property that is true while mpv waits for bytes.
 const WAITS: &str = "paused-for-cache";
 
@@ -109,7 +109,7 @@ impl Player {
                 break;
             }
             ensure!(since.elapsed() < TIMEOUT, "it stands at {at}");
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         self.is_playing = false;
         Ok(())

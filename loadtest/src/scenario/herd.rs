@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -51,7 +51,8 @@ pub async fn run(context: &Context) -> Result<Report> {
         };
         let before = tally.asked();
         let (right, took) = all_at_once(&peer, pattern, clients).await?;
-        let fetched = tally.asked().since(before).bytes as f64 / LEN as f64;
+        let bytes = tally.asked().since(before).bytes;
+        let fetched = bytes as f64 / LEN as f64;
         let peak = peer.usage()?.peak_rss as f64 / MIB;
         let figures = [right as f64, fetched, peak, took.as_secs_f64()];
         rows.push(
@@ -61,16 +62,10 @@ pub async fn run(context: &Context) -> Result<Report> {
                 .collect(),
         );
         if name == "tidegate" {
-            let admin = peer.admin().context("it has an admin listener")?;
             // A part that a busy machine makes late is asked for once more; that is counted.
-            let late = LateCounts::of(admin).await?;
-            let beyond = late.bytes_beyond(tally.asked().since(before).bytes) as f64;
-            hold(
-                &mut report,
-                (clients, right),
-                (fetched, beyond / LEN as f64),
-                peak,
-            );
+            let late = LateCounts::of(peer.admin()).await?;
+            let beyond = late.bytes_beyond(bytes) as f64 / LEN as f64;
+            hold(&mut report, (clients, right), (fetched, beyond), peak);
             late.aim(&mut report, name);
         }
     }

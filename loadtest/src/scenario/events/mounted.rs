@@ -17,7 +17,7 @@ pub(super) const CHANGES: u64 = 4;
 /// The folder of all files here.
 const FOLDER: &str = "mounted";
 /// The file that grows by a byte in each round.
-const GROWING: &str = "growing";
+const GROWN_OBJECT: &str = "growing";
 
 /// A folder of a mount, and the store behind it.
 struct MountedFolder<'a> {
@@ -33,8 +33,8 @@ pub(super) async fn measure(
 ) -> Result<Vec<Measured>> {
     let path = mount.file(FOLDER);
     let folder = MountedFolder { store, path };
-    folder.put(GROWING, filled(1)).await?;
-    folder.shows_size(GROWING, 1).await?;
+    folder.put(GROWN_OBJECT, filled(1)).await?;
+    folder.shows_size(GROWN_OBJECT, 1).await?;
     let [mut size, mut name, mut listing, mut removal] =
         [(); CHANGES as usize].map(|()| Latency::default());
     for nth in 0..rounds {
@@ -66,9 +66,9 @@ impl MountedFolder<'_> {
 
     /// Replaces a file whose size the kernel knows by one of another size.
     async fn grow(&self, len: u64) -> Result<Duration> {
-        self.shows_size(GROWING, len - 1).await?;
-        let answered = self.put(GROWING, filled(len)).await?;
-        self.shows_size(GROWING, len).await?;
+        self.shows_size(GROWN_OBJECT, len - 1).await?;
+        let answered = self.put(GROWN_OBJECT, filled(len)).await?;
+        self.shows_size(GROWN_OBJECT, len).await?;
         Ok(answered.elapsed())
     }
 

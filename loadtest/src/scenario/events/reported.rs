@@ -27,9 +27,9 @@ const FIRST: Duration = Duration::from_secs(5);
 /// The first changes that may be missed while they connect.
 const MISSED: u64 = 30;
 /// The target where MinIO looks into its queue each 3 s, in milliseconds.
-const MOST_QUEUED: f64 = 3500.0;
+const MAX_QUEUE_DELAY: f64 = 3500.0;
 /// One of so many rounds is measured there.
-const QUEUED: u64 = 20;
+const QUEUE_SHARE: u64 = 20;
 
 /// The way of the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Way {
     pub(super) const fn most(self) -> f64 {
         match self {
             Self::Webhook | Self::Nats => MOST,
-            Self::Queue => MOST_QUEUED,
+            Self::Queue => MAX_QUEUE_DELAY,
         }
     }
 
@@ -61,7 +61,7 @@ impl Way {
     pub(super) const fn rounds(self, all: u64) -> u64 {
         match self {
             Self::Webhook | Self::Nats => all,
-            Self::Queue => all.div_ceil(QUEUED),
+            Self::Queue => all.div_ceil(QUEUE_SHARE),
         }
     }
 

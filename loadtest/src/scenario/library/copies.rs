@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::{Desk, LOCAL, OURS};
 use crate::context::{Context, progress};
-use crate::late::{self, LateCounts};
+use crate::late::{LateCounts, sends_all};
 use crate::measure::turns;
 use crate::pattern::Pattern;
 use crate::peers::cloud::Cloud;
@@ -34,8 +34,8 @@ const FOLDERS: u64 = 5;
 const NEGATIVE_TTL: f64 = 5.0;
 const LEVELS: u64 = 3;
 /// The seconds after which a file with a temporary name is sent although it is to be renamed, and the requests that this costs.
-const UNNAMED: f64 = 2.0;
-const RENAMED_LATE: u64 = 5;
+const TEMPORARY_DELAY: f64 = 2.0;
+const LATE_RENAME_COST: u64 = 5;
 /// The requests to find out that the copy's name is new, besides its LIST.
 const SEARCHED: f64 = 1.0;
 /// The age of its files: that of a copy shows whether times are kept.
@@ -156,11 +156,11 @@ async fn folder(context: &Context, cloud: &Cloud, report: &mut Report) -> Result
     let columns = ["program", "PUT", "LIST", "HEAD", "GET", "others"];
     let mut rows = Vec::new();
     for (name, script) in COPIERS {
-        let (before, late) = (tally.settled().await, LateCounts::of(admin).await?);
+        let (before, late) = (tally.settled().await, LateCounts::of(Some(admin)).await?);
         let seconds = desk.timed(script, &from).await?;
-        late::sends_all(admin).await?;
+        sends_all(Some(admin)).await?;
         let asked = tally.settled().await.since(before);
-        let late = LateCounts::of(admin).await?.since(late);
+        let late = LateCounts::of(Some(admin)).await?.since(late);
         let others = asked.requests() - asked.put - asked.list - asked.head - asked.get;
         let counts = [asked.put, asked.list, asked.head, asked.get, others];
         let counts = counts.map(|count| count.to_string()).into_iter();
@@ -204,7 +204,7 @@ async fn folder(context: &Context, cloud: &Cloud, report: &mut Report) -> Result
 fn explained_by_time(asked: &RequestCounts, listed_again: u64, seconds: f64) -> u64 {
     let times = |wait: f64| (seconds / wait) as u64;
     let listed = listed_again.min(LEVELS * times(NEGATIVE_TTL));
-    listed + RENAMED_LATE * asked.copy.min(times(UNNAMED))
+    listed + LATE_RENAME_COST * asked.copy.min(times(TEMPORARY_DELAY))
 }
 
 /// Makes the folder that is copied; a third of its files are programs.
@@ -241,8 +241,11 @@ mod tests {
         );
         assert_eq!(
             explained_by_time(&copied(9), 9, 5.0),
-            LEVELS + 2 * RENAMED_LATE
+            LEVELS + 2 * LATE_RENAME_COST
         );
-        assert_eq!(explained_by_time(&copied(1), 1, 100.0), 1 + RENAMED_LATE);
+        assert_eq!(
+            explained_by_time(&copied(1), 1, 100.0),
+            1 + LATE_RENAME_COST
+        );
     }
 }

@@ -24,10 +24,10 @@ const ALL: [&str; 4] = [OURS, LOCAL, "rclone-folder", "mountpoint-s3-folder"];
 /// The probes at once.
 const SCANNERS: usize = 4;
 /// The most scans after a restart in a round, until the disk is late in none.
-const TRIES: u64 = 5;
+const MAX_SCANS: u64 = 5;
 
 /// The name of the scans after a restart in the table.
-const AGAIN: &str = "after a restart";
+const SECOND_SCAN: &str = "after a restart";
 
 /// The figures of all rounds.
 struct ScanFigures {
@@ -39,7 +39,7 @@ struct ScanFigures {
     /// The most requests of a scan after a restart, of each kind, without those for lateness.
     most: RequestCounts,
     /// The rounds in which the disk was late in each scan after a restart.
-    left_alone: u64,
+    unjudged: u64,
     /// The requests of the last round.
     rows: Vec<Vec<String>>,
 }
@@ -61,7 +61,7 @@ pub(super) async fn run(
         fetched: Ways::new("MB"),
         again: Ways::new("s"),
         most: RequestCounts::default(),
-        left_alone: 0,
+        unjudged: 0,
         rows: vec![],
     };
     let rounds = context.rounds(3);
@@ -143,16 +143,16 @@ async fn scan_again(
     files: &[BookFile],
     found: &mut ScanFigures,
 ) -> Result<()> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_SCANS {
         let mount = Mount::tidegate(home).await?;
         let admin = mount.gateway().and_then(Peer::admin);
         let admin = admin.context("it is ours")?;
-        let (before, late) = (tally.settled().await, LateCounts::of(admin).await?);
+        let (before, late) = (tally.settled().await, LateCounts::of(Some(admin)).await?);
         let seconds = scan(&mount.file(""), files).await?;
         let asked = tally.settled().await.since(before);
-        let late = LateCounts::of(admin).await?.since(late);
+        let late = LateCounts::of(Some(admin)).await?.since(late);
         progress(format!("   again: {} GETs, and {late:?}", asked.get));
-        found.rows.push(row(OURS, AGAIN, &asked));
+        found.rows.push(row(OURS, SECOND_SCAN, &asked));
         found.most.head = found.most.head.max(asked.head);
         found.most.list = found.most.list.max(asked.list);
         if late.disk_reads == 0 {
@@ -161,7 +161,7 @@ async fn scan_again(
             return Ok(());
         }
     }
-    found.left_alone += 1;
+    found.unjudged += 1;
     Ok(())
 }
 
@@ -185,14 +185,14 @@ fn judge(found: &ScanFigures, count: u64, report: &mut Report) {
         }
     }
     let figure = "scans after a restart that were not judged";
-    report.aim(figure, found.left_alone as f64, Target::AtMost(0.0));
-    if found.left_alone > 0 {
+    report.aim(figure, found.unjudged as f64, Target::AtMost(0.0));
+    if found.unjudged > 0 {
         report.notes.push(format!(
-            "scan after a restart: the disk was late in each of {TRIES} scans of {} rounds, whose GETs are not judged",
-            found.left_alone
+            "scan after a restart: the disk was late in each of {MAX_SCANS} scans of {} rounds, whose GETs are not judged",
+            found.unjudged
         ));
     }
-    if found.rows.iter().all(|row| row[1] != AGAIN) {
+    if found.rows.iter().all(|row| row[1] != SECOND_SCAN) {
         return;
     }
     let lists = found.most.list as f64 / books::folders(count) as f64;

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
 use super::operator::Operator;
@@ -29,8 +28,6 @@ const ROUNDS: u64 = 3;
 const LEN: u64 = 100;
 /// The tag of all of them.
 const TAG: &str = "mounted";
-/// The number of uploads at once.
-const UPLOADS: usize = 16;
 
 /// A mount, and the files that its gateway knows.
 struct Mounted {
@@ -108,14 +105,9 @@ fn key(n: u64) -> String {
 
 /// Writes the first files at this length, each with the tag.
 async fn put_all(context: &Context, count: u64, len: u64) -> Result<()> {
-    let put = async |n| {
-        let bytes = Pattern { seed: n, len }.all();
-        context.bucket.put_tagged(&key(n), TAG, bytes).await
-    };
-    stream::iter((0..count).map(put))
-        .buffer_unordered(UPLOADS)
-        .try_collect()
-        .await
+    let object = |n| (key(n), Pattern { seed: n, len });
+    let objects = (0..count).map(object);
+    context.bucket.put_all_tagged(TAG, objects).await
 }
 
 impl Mounted {

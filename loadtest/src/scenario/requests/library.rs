@@ -47,9 +47,9 @@ const MERGED: &Book = &BOOKS[2];
 const DELETED: &Book = &BOOKS[3];
 
 /// The steps that make names, each with the levels of folders in which they do: the library, an author, a book.
-const MAKING: [(&str, u64); 3] = [("import", 3), ("embed", 1), ("merge", 1)];
+const NAMING_STEPS: [(&str, u64); 3] = [("import", 3), ("embed", 1), ("merge", 1)];
 /// The most listings of a day in which none of these steps takes [`NEGATIVE_TTL`].
-const LISTS: f64 = 12.0;
+const MAX_LISTS: f64 = 12.0;
 /// The recipe's `negative_ttl` in seconds, as built in.
 const NEGATIVE_TTL: f64 = 5.0;
 
@@ -84,11 +84,11 @@ pub(super) const DAY: Play = Play {
             |run| run.late.gets_beyond(run.asked.get) as f64,
             10.0,
         ),
-        aim("LIST", |run| run.asked.list as f64, LISTS),
+        aim("LIST", |run| run.asked.list as f64, MAX_LISTS),
         most(
             "LIST, without those of a slow machine",
             lists_in_time,
-            LISTS,
+            MAX_LISTS,
         ),
         most(
             "MB fetched, without those for lateness",
@@ -122,7 +122,7 @@ fn lists_in_time(run: &Run) -> f64 {
         let times = (run.seconds_of(step) / NEGATIVE_TTL) as u64;
         times * levels
     };
-    let again: u64 = MAKING.map(again).iter().sum();
+    let again: u64 = NAMING_STEPS.map(again).iter().sum();
     run.asked.list.saturating_sub(again + run.late.retries) as f64
 }
 

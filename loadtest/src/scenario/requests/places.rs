@@ -9,11 +9,9 @@ use super::causes::Causes;
 use super::files::Folder;
 use crate::bucket::Bucket;
 use crate::child::free_addr;
-use crate::client::Connection;
 use crate::context::Context;
-use crate::late::{self, LateCounts};
 use crate::peers::mounts::{Access, Mount};
-use crate::peers::{Origin, tidegate};
+use crate::peers::{Origin, tidegate, told};
 use crate::tally::Tally;
 use crate::wordpress::gateway::{Gateway, PublicListener};
 use crate::wordpress::recipe::{self, Home};
@@ -70,7 +68,7 @@ pub(super) struct Place {
     pub(super) config: String,
     gateway: Option<Gateway>,
     _mount: Option<Mount>,
-    admin: Option<SocketAddr>,
+    pub(super) admin: Option<SocketAddr>,
 }
 
 impl Place {
@@ -146,24 +144,7 @@ impl Place {
         let Some(admin) = self.admin else {
             return Ok(None);
         };
-        let (answer, _) = Connection::open(admin).await?.get("/metrics", &[]).await?;
-        Ok(Some(Causes::read(&String::from_utf8_lossy(&answer.body))))
-    }
-
-    /// Returns Tidegate's own counts of what it has sent because something was late; none of other mounts.
-    pub(super) async fn late(&self) -> Result<LateCounts> {
-        match self.admin {
-            Some(admin) => LateCounts::of(admin).await,
-            None => Ok(LateCounts::default()),
-        }
-    }
-
-    /// Waits until Tidegate has sent all that was written; other mounts do not tell.
-    pub(super) async fn sends_all(&self) -> Result<()> {
-        match self.admin {
-            Some(admin) => late::sends_all(admin).await,
-            None => Ok(()),
-        }
+        Ok(Some(Causes::read(&told(admin, "/metrics").await?)))
     }
 
     /// Returns a line of the gateway's log that reports an error.

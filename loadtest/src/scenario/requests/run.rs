@@ -10,7 +10,7 @@ use super::places::{Kind, Place, bucket_name};
 use super::{Play, price};
 use crate::bucket::Bucket;
 use crate::context::Context;
-use crate::late::LateCounts;
+use crate::late::{LateCounts, sends_all};
 use crate::pattern::Pattern;
 use crate::report::Report;
 use crate::report::terminal::figure;
@@ -26,7 +26,7 @@ pub(super) struct Run {
     pub(super) kind: Kind,
     pub(super) count: u64,
     pub(super) asked: RequestCounts,
-    /// What of it was sent because something was late.
+    /// Of these, the requests that Tidegate sent because something was late.
     pub(super) late: LateCounts,
     /// Objects that are missing, unexpected, or different from the written ones.
     pub(super) wrong: usize,
@@ -65,7 +65,7 @@ pub(super) async fn play(
     );
     let quiet = if kind.is_ours() { OURS } else { OTHERS };
     let start = place.tally.settled().await;
-    let first = place.late().await?;
+    let first = LateCounts::of(place.admin).await?;
     let (mut steps, mut failed, mut before, mut late) = (vec![], None, start, first);
     let mut causes = place.causes().await?;
     for step in play.steps {
@@ -73,7 +73,7 @@ pub(super) async fn play(
         let done = tokio::task::spawn_blocking(move || act(&folder, count)).await?;
         let took = begun.elapsed().as_secs_f64();
         let now = asked_by(&place, step.name, kind.is_ours()).await?;
-        let late_now = place.late().await?;
+        let late_now = LateCounts::of(place.admin).await?;
         let caused = place.causes().await?;
         let both = caused.as_ref().zip(causes.as_ref());
         steps.push(RunStep {
@@ -115,7 +115,7 @@ async fn asked_by(place: &Place, step: &str, is_ours: bool) -> Result<RequestCou
     if !is_ours {
         return Ok(place.tally.asked());
     }
-    place.sends_all().await.context(step.to_owned())?;
+    sends_all(place.admin).await.context(step.to_owned())?;
     Ok(place.tally.quiet_for(OURS).await)
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::pages::Images;
 use crate::bucket::Bucket;
 use crate::context::Context;
-use crate::late::{self, LateCounts};
+use crate::late::sends_all;
 use crate::peers::Origin;
 use crate::peers::cloud::Cloud;
 use crate::peers::mounts::Mount;
@@ -21,7 +21,7 @@ use crate::wordpress::{Browser, Media, Places, Site};
 
 /// Time limit for another file to arrive in the bucket, and the interval between checks.
 const ARRIVAL: Duration = Duration::from_secs(300);
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The place of a site's uploads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) struct Stage {
     config: String,
     gateway: Option<Gateway>,
     /// The gateway's admin listener.
-    admin: Option<SocketAddr>,
+    pub(super) admin: Option<SocketAddr>,
     /// A complaint of the gateway before it was restarted.
     complained: Option<String>,
     rclone: Option<Rclone>,
@@ -143,21 +143,8 @@ impl Stage {
         let Some(tally) = &self.tally else {
             return Ok(None);
         };
-        if let Some(admin) = self.admin {
-            late::sends_all(admin).await.context(self.kind.name())?;
-        }
+        sends_all(self.admin).await.context(self.kind.name())?;
         Ok(Some(tally.settled().await))
-    }
-
-    /// Returns the gateway's own counts of what it has sent because something was late.
-    ///
-    /// # Errors
-    /// If it does not tell.
-    pub(super) async fn late(&self) -> Result<LateCounts> {
-        match self.admin {
-            Some(admin) => LateCounts::of(admin).await,
-            None => Ok(LateCounts::default()),
-        }
     }
 
     /// Uploads a photo, and waits until all its files are in the bucket, so that the next site has the machine to
@@ -207,7 +194,7 @@ impl Stage {
             }
             let name = self.kind.name();
             ensure!(since.elapsed() < ARRIVAL, "{name}: files do not arrive");
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

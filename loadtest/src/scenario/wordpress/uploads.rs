@@ -58,7 +58,7 @@ struct UploadFigures {
     seconds: Vec<f64>,
     files: u64,
     asked: Option<RequestCounts>,
-    /// The part of it that was sent because something was late.
+    /// Of these, the requests that Tidegate sent because something was late.
     late: LateCounts,
 }
 
@@ -74,7 +74,7 @@ pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Upload
             stages.iter().map(|_| UploadFigures::default()).collect();
         let mut before = vec![];
         for stage in stages {
-            before.push((stage.asked().await?, stage.late().await?));
+            before.push((stage.asked().await?, LateCounts::of(stage.admin).await?));
         }
         for (round, file) in (0..).zip(&size.files) {
             progress(format!(
@@ -93,7 +93,7 @@ pub(super) async fn run(stages: &[Stage], photos: &[Photos; 2]) -> Result<Upload
         }
         for ((stage, found), (before, late)) in stages.iter().zip(&mut found).zip(before) {
             let after = stage.asked().await?;
-            found.late = stage.late().await?.since(late);
+            found.late = LateCounts::of(stage.admin).await?.since(late);
             found.asked = after.zip(before).map(|(after, before)| after.since(before));
         }
         let kinds = stages.iter().map(|stage| stage.kind);
