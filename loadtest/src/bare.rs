@@ -20,6 +20,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime;
 
+pub mod disk;
+
 type Files = HashMap<String, Bytes>;
 
 /// Connections that wait to be accepted, as tokio has them.

@@ -15,11 +15,12 @@ use crate::peers::{bare, nginx};
 use crate::report::Report;
 
 /// The peers behind nginx: the name of the pair, the peer, and whether nginx reaches it over its socket.
-const PROXIED: [(&str, &str, bool); 4] = [
+const PROXIED: [(&str, &str, bool); 5] = [
     ("nginx-tidegate", "tidegate", false),
     ("nginx-tidegate-unix", "tidegate", true),
     ("nginx-nginx", "nginx", false),
     ("nginx-nginx-unix", "nginx", true),
+    ("nginx-bare", "bare", false),
 ];
 
 /// The options from the command line.
@@ -183,7 +184,7 @@ impl Context {
             "direct" => Ok(Peer::direct(origin)),
             other => bail!(
                 "no peer `{other}`; there are tidegate, nginx, bare, bare-per-core, nginx-cache, nginx-slice, \
-                 nginx-slice-2m, -4m, -8m, nginx-tidegate, -tidegate-unix, -nginx, -nginx-unix, rclone, \
+                 nginx-slice-2m, -4m, -8m, nginx-tidegate, -tidegate-unix, -nginx, -nginx-unix, -bare, rclone, \
                  rclone-full, rclone-8, rclone-16, varnish, direct"
             ),
         }

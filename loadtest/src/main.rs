@@ -6,13 +6,19 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Parser, Subcommand};
+use tikv_jemallocator::Jemalloc;
 use tokio::signal::unix::{SignalKind, signal};
 
 use loadtest::bare;
+use loadtest::bare::disk::Sending;
 use loadtest::context::Options;
 use loadtest::report::terminal::render;
 use loadtest::report::{self, Report};
 use loadtest::scenario::{self, Scenario};
+
+/// The gateway's allocator: the bare handlers differ from it in nothing that is not theirs.
+#[global_allocator]
+static GLOBAL: Jemalloc = Jemalloc;
 
 /// Measures tidegate beside its peers, in one run, on this machine.
 #[derive(Debug, Parser)]
@@ -36,6 +42,14 @@ enum Task {
     /// Serve files out of memory with a runtime for each processor: the peer `bare-per-core`.
     #[command(hide = true)]
     BarePerCore(BareArgs),
+    /// Serve files from their disk: the floor of disk hits.
+    #[command(hide = true)]
+    BareDisk {
+        #[command(flatten)]
+        args: BareArgs,
+        #[arg(value_enum)]
+        sending: Sending,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -87,6 +101,10 @@ async fn main() -> Result<ExitCode> {
         }
         Task::BarePerCore(BareArgs { addr, root }) => {
             bare::serve_per_core(addr, &root)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::BareDisk { args, sending } => {
+            bare::disk::serve(args.addr, &args.root, sending)?;
             Ok(ExitCode::SUCCESS)
         }
     }

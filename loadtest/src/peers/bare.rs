@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use clap::ValueEnum as _;
 
 use super::Peer;
+use crate::bare::disk::Sending;
 use crate::child::{Server, free_addr};
 use crate::measure::callgrind;
 
@@ -26,8 +28,30 @@ pub fn start(name: &'static str, dir: &Path, root: &Path) -> Result<Peer> {
 /// # Errors
 /// If Valgrind is missing, or it does not start.
 pub fn start_under_callgrind(dir: &Path, root: &Path) -> Result<Peer> {
-    let program = callgrind::command(&std::env::current_exe()?)?;
+    let program = callgrind::command(&std::env::current_exe()?, dir)?;
     start_by(program, "bare", dir, root)
+}
+
+/// Serves the files below the folder `root` from their disk, in that way.
+///
+/// # Errors
+/// If it does not start.
+pub fn on_disk(dir: &Path, root: &Path, sending: Sending) -> Result<Peer> {
+    let way = sending.to_possible_value().context("a way with a name")?;
+    let addr = free_addr();
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .arg("bare-disk")
+        .arg(addr.to_string())
+        .arg(root)
+        .arg(way.get_name());
+    let server = Server::start(command, &dir.join("bare-disk.log"), addr)?;
+    let config = format!(
+        "loadtest bare-disk {addr} {} {}",
+        root.display(),
+        way.get_name()
+    );
+    Ok(Peer::new("bare-disk", addr, config, server))
 }
 
 /// Starts it by a command that lacks its arguments.

@@ -70,6 +70,7 @@ pub async fn proxied(context: &Context) -> Result<Report> {
             "nginx-tidegate-unix",
             "nginx-nginx",
             "nginx-nginx-unix",
+            "nginx-bare",
             "nginx-cache",
             "nginx",
         ],

@@ -186,7 +186,7 @@ impl Home {
     fn command(&self) -> Result<Command> {
         let program = binary()?;
         if self.callgrind {
-            return callgrind::command(&program);
+            return callgrind::command(&program, &self.dir);
         }
         let Some(door) = &self.door else {
             return Ok(Command::new(program));

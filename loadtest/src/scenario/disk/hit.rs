@@ -1,47 +1,59 @@
 //! Disk hits: second reads with nothing in memory, beside nginx with `sendfile` from the same disk, its file cache empty
-//! and full.
+//! and full, and beside bare servers.
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
 
-use super::{Object, Rounds, STREAM, fill, room_mib};
+use super::{Object, STREAM, fill, room_mib};
+use crate::bare::disk::Sending;
 use crate::client::Connection;
 use crate::context::{Context, progress};
-use crate::measure::{Flow, median};
+use crate::measure::Flow;
 use crate::pattern::Pattern;
 use crate::peers::tidegate::{Home, StartState};
-use crate::peers::{Peer, nginx};
+use crate::peers::{Peer, bare, nginx};
 use crate::reading::Reading;
-use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
+use crate::ways::Ways;
 
 /// Readers of small objects at a time.
 const READERS: usize = 8;
 
-/// Objects of one size, and the names of the ways to read them.
+/// The ways to read the same bytes from the same disk. The file cache is empty but for the last one.
+const TIDEGATE: &str = "tidegate";
+const NGINX: &str = "nginx";
+const NGINX_WARM: &str = "nginx, file cache full";
+
+/// A bare server, which reads files in order: the floor of an answer by each way to send it.
+const FLOORS: [(&str, Sending); 3] = [
+    ("bare", Sending::Unverified),
+    ("bare, verified", Sending::Verified),
+    ("bare, verified, sendfile", Sending::VerifiedSendfile),
+];
+
+/// Objects of one size.
 struct Case {
+    name: &'static str,
     objects: Vec<Object>,
     readers: usize,
-    tidegate: &'static str,
-    cold: &'static str,
-    warm: &'static str,
 }
 
 impl Case {
-    fn new(len: u64, count: u64, seed: u64, readers: usize, ways: [&'static str; 3]) -> Self {
+    fn new(name: &'static str, len: u64, count: u64, seed: u64, readers: usize) -> Self {
         let object = |n: u64| {
             let seed = seed ^ (len << 8) ^ n;
             (format!("hit/{len}-{n}.bin"), Pattern { seed, len })
         };
-        let [tidegate, cold, warm] = ways;
         Self {
+            name,
             objects: (0..count).map(object).collect(),
             readers,
-            tidegate,
-            cold,
-            warm,
         }
+    }
+
+    fn way(&self, peer: &str) -> String {
+        format!("{}, {peer}", self.name)
     }
 
     /// Reads each object once; returns the rate of all readers together, and the milliseconds of processor time for a GB.
@@ -69,31 +81,33 @@ impl Case {
 }
 
 /// The figures of all rounds.
-#[derive(Default)]
 struct HitFigures {
-    rates: Rounds,
-    cpu: Rounds,
+    rates: Ways,
+    cpu: Ways,
 }
 
 impl HitFigures {
-    fn add(&mut self, way: &'static str, (rate, millis): (f64, f64)) {
-        progress(format!("   {way}: {rate:.0} MB/s, {millis:.0} ms/GB"));
-        self.rates.add_rate(way, rate);
-        self.cpu.add_rate(way, millis);
+    fn new() -> Self {
+        Self {
+            rates: Ways::new("MB/s"),
+            cpu: Ways::new("ms of processor time a GB"),
+        }
+    }
+
+    async fn add(&mut self, case: &Case, way: &str, peer: &Peer) -> Result<()> {
+        let (rate, millis) = case.read(peer).await?;
+        self.rates.add(&case.way(way), rate);
+        self.cpu.add(&case.way(way), millis);
+        Ok(())
     }
 
     fn write(&self, report: &mut Report, cases: &[Case]) {
         self.rates.write(report, "second read, nothing in memory");
-        let row = |(way, found): (&&str, &Vec<f64>)| {
-            let middle = median(found).unwrap_or(f64::NAN);
-            vec![(*way).to_owned(), figure(middle)]
-        };
-        let rows = self.cpu.rates.iter().map(row).collect();
-        report.table("processor time", &["way", "CPU, ms/GB"], rows);
+        self.cpu.write(report, "processor time");
         for case in cases {
-            let over = format!("{}, over nginx with an empty file cache", case.tidegate);
-            let ratio = self.rates.ratio(case.tidegate, case.cold);
-            report.aim(over, ratio, Target::AtLeast(1.0));
+            let over = format!("{} over nginx with an empty file cache", case.way(TIDEGATE));
+            let ratio = self.rates.ratio(&case.way(TIDEGATE), &case.way(NGINX));
+            report.aim(over, ratio.unwrap_or(f64::NAN), Target::AtLeast(1.0));
         }
     }
 }
@@ -122,18 +136,24 @@ pub async fn run(context: &Context) -> Result<Report> {
     report.must(on_disk, share, Target::AtLeast(1.0));
     let nginx = nginx::static_files(&dir, &files)?;
     report.peer("nginx", nginx.config());
-    let mut found = HitFigures::default();
+    let mut found = HitFigures::new();
     for round in 1..=context.rounds(5) {
         progress(format!("round {round}"));
         for case in &cases {
             drop_file_cache()?;
             let peer = home.start(StartState::Ready).await?;
             report.peer("tidegate", peer.config());
-            found.add(case.tidegate, case.read(&peer).await?);
+            found.add(case, TIDEGATE, &peer).await?;
             drop(peer);
             drop_file_cache()?;
-            found.add(case.cold, case.read(&nginx).await?);
-            found.add(case.warm, case.read(&nginx).await?);
+            found.add(case, NGINX, &nginx).await?;
+            found.add(case, NGINX_WARM, &nginx).await?;
+            for (way, sending) in FLOORS {
+                let peer = bare::on_disk(&dir, &files, sending)?;
+                report.peer(way, peer.config());
+                drop_file_cache()?;
+                found.add(case, way, &peer).await?;
+            }
         }
     }
     found.write(&mut report, &cases);
@@ -143,18 +163,8 @@ pub async fn run(context: &Context) -> Result<Report> {
 fn cases(bytes: u64, seed: u64) -> [Case; 2] {
     const LONG: u64 = 64_000_000;
     const SHORT: u64 = 479_232;
-    let long = [
-        "64 MB, tidegate",
-        "64 MB, nginx, file cache empty",
-        "64 MB, nginx, file cache full",
-    ];
-    let short = [
-        "468 KB, tidegate",
-        "468 KB, nginx, file cache empty",
-        "468 KB, nginx, file cache full",
-    ];
     [
-        Case::new(LONG, (bytes / LONG).max(1), seed, 1, long),
-        Case::new(SHORT, (bytes / SHORT).max(1), seed, READERS, short),
+        Case::new("64 MB", LONG, (bytes / LONG).max(1), seed, 1),
+        Case::new("468 KB", SHORT, (bytes / SHORT).max(1), seed, READERS),
     ]
 }
