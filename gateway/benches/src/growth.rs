@@ -34,7 +34,7 @@ const OF_CHUNK: f64 = 112.0;
 /// The time within which a disk with a million chunks must serve all of them.
 const LOAD: Duration = Duration::from_secs(2);
 /// The most a look-up may cost at the largest size, over its cost at the middle one.
-const FLAT: f64 = 3.0;
+const FLAT: f64 = 2.0;
 
 /// The sizes of the small form, which shows that all of it works: times of a busy machine prove nothing.
 const SMALL: [u64; 2] = [1000, 100_000];
