@@ -315,7 +315,8 @@ impl Handler for Frontend {
             }
         };
         record.begin_answer(&mut reply.answer, reply.cache);
-        Ok(reply.answer.map(|content| Body::new(content, record)))
+        let (head, content) = reply.answer.into_parts();
+        Ok(Response::from_parts(head, Body::new(content, record)))
     }
 }
 

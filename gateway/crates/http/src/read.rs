@@ -99,7 +99,8 @@ impl Frontend {
         let answer = self.answer_object(route, below, parts, times);
         let mut reply = complete(route, parts, answer.await);
         if let Some(share) = share {
-            reply.answer = reply.answer.map(|content| share.limit(content));
+            let content = reply.answer.body_mut();
+            *content = share.limit(std::mem::replace(content, Content::Nothing));
         }
         reply
     }

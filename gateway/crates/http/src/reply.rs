@@ -15,13 +15,14 @@ use crate::settings::RouteSettings;
 
 /// An answer, and the cache's part in it.
 pub(crate) struct Reply {
-    pub(crate) answer: Response<Content>,
+    /// Boxed: several functions hand it on, each to the next.
+    pub(crate) answer: Box<Response<Content>>,
     pub(crate) cache: CacheResult,
 }
 
 impl Reply {
     pub(crate) fn new(status: StatusCode, headers: HeaderMap, content: Content) -> Self {
-        let mut answer = Response::new(content);
+        let mut answer = Box::new(Response::new(content));
         *answer.status_mut() = status;
         *answer.headers_mut() = headers;
         Self {
