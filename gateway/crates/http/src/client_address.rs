@@ -5,8 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{FORWARDED, VIA};
 use http::{HeaderMap, HeaderName};
 
-use crate::request::has_header;
-use tidegate_plan::Network;
+use tidegate_plan::{Network, has_header};
 use tidegate_socket::Peer;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -87,7 +86,7 @@ pub fn client_address(
     trusted: &[Network],
 ) -> ClientAddress {
     let found = |counted, source| ClientAddress { counted, source };
-    if !has_header(headers, FORWARDED_FOR.as_str()) {
+    if !has_header(headers, &FORWARDED_FOR) {
         return found(peer, AddressSource::Peer);
     }
     let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));

@@ -31,13 +31,13 @@ use crate::body::multipart::Multipart;
 use crate::cache_status::{CacheResult, CachedPart};
 use crate::client_address::ClientAddress;
 use crate::reply::{Reply, cors, options, timing};
-use crate::request::{ObjectRequest, OpenedObject, has_header};
+use crate::request::{ObjectRequest, OpenedObject};
 use crate::request_error::RequestError;
 use crate::{Frontend, RouteState, find_route};
 use tidegate_access::without_signature;
 use tidegate_engine::{Error, Object, OpenOptions};
 use tidegate_plan::precondition::{self, Decision, Validators};
-use tidegate_plan::{ByteRange, Client};
+use tidegate_plan::{ByteRange, Client, has_header};
 use tidegate_socket::Peer;
 use tidegate_telemetry::trace::{self, Kind};
 
@@ -45,7 +45,7 @@ use tidegate_telemetry::trace::{self, Kind};
 const MAX_ATTEMPTS: u32 = 3;
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
-const TIMING_REQUEST_HEADER: &str = "tidegate-timing";
+const TIMING_REQUEST_HEADER: HeaderName = HeaderName::from_static("tidegate-timing");
 
 impl Frontend {
     /// Answers one request that does not write, of the client with this address at the other end of `peer`.
@@ -122,7 +122,7 @@ impl Frontend {
                 .then(|| precondition::requested_ranges(&parts.headers))
                 .flatten(),
             started,
-            wants_timing: has_header(&parts.headers, TIMING_REQUEST_HEADER)
+            wants_timing: has_header(&parts.headers, &TIMING_REQUEST_HEADER)
                 && self.settings.load().settings.server_timing,
             client,
         };

@@ -15,7 +15,7 @@ use crate::read::CachedHeaders;
 use crate::request_error::RequestError;
 use tidegate_engine::{Object, OpenOptions};
 use tidegate_plan::Ranges;
-use tidegate_plan::{Client, ObjectKey, RangeSpec, Version};
+use tidegate_plan::{Client, ObjectKey, RangeSpec, Version, has_header};
 
 /// A request whose target names a route and, below it, an object.
 pub(crate) struct ObjectRequest<'a> {
@@ -44,7 +44,7 @@ impl ObjectRequest<'_> {
         OpenOptions {
             first,
             revalidate: self.route.settings.client_no_cache && wants_fresh(headers),
-            only_if_cached: directives(headers).any(|own| own == "only-if-cached"),
+            only_if_cached: has_directive(headers, &["only-if-cached"]),
             client: self.client,
             ..OpenOptions::default()
         }
@@ -74,12 +74,6 @@ impl OpenedObject {
     }
 }
 
-/// Returns whether a request has a header of this name, in small letters. Once through the few that it has costs less than a
-/// look-up, which hashes the name.
-pub(crate) fn has_header(headers: &HeaderMap, wanted: &str) -> bool {
-    headers.keys().any(|name| name.as_str() == wanted)
-}
-
 /// Returns the requested host: from the target if it names one (RFC 9112, 3.2.2), else from `Host`,
 /// which HTTP/1.1 demands exactly once. It may be empty, but not malformed, even if the target names a host.
 pub(crate) fn host(parts: &Parts) -> Result<&str, RequestError> {
@@ -101,19 +95,21 @@ pub(crate) fn authority<'p>(parts: &'p Parts, host: &'p str) -> &'p str {
     target.map_or(host, http::uri::Authority::as_str)
 }
 
-/// Returns the directives of the request's `Cache-Control`, without their values.
-fn directives(headers: &HeaderMap) -> impl Iterator<Item = String> {
+/// Returns whether the request's `Cache-Control` has one of these directives. A value belongs to its directive.
+fn has_directive(headers: &HeaderMap, wanted: &[&str]) -> bool {
+    if !has_header(headers, &CACHE_CONTROL) {
+        return false;
+    }
     let lines = headers.get_all(CACHE_CONTROL).iter();
-    lines
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|line| line.split(','))
-        .map(|item| item.trim().to_ascii_lowercase())
+    let lines = lines.filter_map(|value| value.to_str().ok());
+    let mut directives = lines.flat_map(|line| line.split(',')).map(str::trim);
+    directives.any(|own| wanted.iter().any(|wanted| own.eq_ignore_ascii_case(wanted)))
 }
 
 /// Returns whether the client wants the origin to be asked (RFC 9111, 5.2.1 and 5.4).
 fn wants_fresh(headers: &HeaderMap) -> bool {
     if headers.contains_key(CACHE_CONTROL) {
-        return directives(headers).any(|own| own == "no-cache" || own == "max-age=0");
+        return has_directive(headers, &["no-cache", "max-age=0"]);
     }
     headers
         .get(PRAGMA)

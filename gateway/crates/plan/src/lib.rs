@@ -28,7 +28,7 @@ pub use object::{folder, key, media_type, tags, tree, version};
 pub use profile::Profile;
 pub use request::{
     AcceptedCodings, Coding, LogRate, MAX_RANGES, MIN_TOKEN, Ranges, Selection, ShortToken, Token,
-    is_same_secret,
+    has_header, is_same_secret,
 };
 pub use request::{digest, precondition, route, wrong_tokens};
 #[cfg(feature = "serde")]

@@ -2,6 +2,7 @@
 
 mod coding;
 pub mod digest;
+mod header_search;
 mod log_rate;
 pub mod precondition;
 mod ranges;
@@ -11,6 +12,7 @@ mod token;
 pub mod wrong_tokens;
 
 pub use coding::{AcceptedCodings, Coding};
+pub use header_search::has_header;
 pub use log_rate::LogRate;
 pub use ranges::{MAX_RANGES, Ranges, Selection};
 pub use secret::is_same_secret;

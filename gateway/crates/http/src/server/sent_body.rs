@@ -6,15 +6,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Version;
 use http::header::{CONNECTION, EXPECT};
 use http::request::Parts;
+use http::{HeaderValue, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::timeouts::ConnectionActivity;
+use tidegate_plan::has_header;
 
 /// The longest time for which the rest of a body is discarded.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -131,8 +132,11 @@ fn awaits_continue(parts: &Parts) -> bool {
 /// Returns whether the client keeps the connection for other requests (RFC 9112, 9.3). With an older version of the protocol
 /// it counts as one that does not.
 fn keeps_connection(parts: &Parts) -> bool {
-    let options = parts.headers.get_all(CONNECTION).into_iter();
-    let mut options = options.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    let closes = |option: &[u8]| option.trim_ascii().eq_ignore_ascii_case(b"close");
-    parts.version == Version::HTTP_11 && !options.any(closes)
+    let closes = |line: &HeaderValue| {
+        let mut options = line.as_bytes().split(|byte| *byte == b',');
+        options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+    };
+    parts.version == Version::HTTP_11
+        && !(has_header(&parts.headers, &CONNECTION)
+            && parts.headers.get_all(CONNECTION).iter().any(closes))
 }

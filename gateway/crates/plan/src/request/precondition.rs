@@ -8,7 +8,7 @@ use http::header::{
     IF_UNMODIFIED_SINCE, RANGE,
 };
 
-use crate::{ByteRange, ETag, Ranges, Selection, Timestamp};
+use crate::{ByteRange, ETag, Ranges, Selection, Timestamp, has_header};
 
 /// The validators of an object's current version.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +75,9 @@ pub fn decide(
 /// Returns the request's `Range`, if it has a valid one.
 #[must_use]
 pub fn requested_ranges(headers: &HeaderMap) -> Option<Ranges> {
+    if !has_header(headers, &RANGE) {
+        return None;
+    }
     Ranges::parse(single_value(headers, &RANGE)?)
 }
 
