@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use ::http::header::CONTENT_LENGTH;
 use ::http::request::Parts;
-use ::http::{Method, Request, Response, Version};
+use ::http::{Method, Response, Version};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -267,18 +267,17 @@ impl Handler for Frontend {
 
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        (parts, sent): (&Parts, Incoming),
         turn: Turn,
         peer: &Peer,
     ) -> Result<Response<Body>, Infallible> {
-        let activity = turn.come(request.version()).await;
-        let (parts, sent) = request.into_parts();
-        let sent = wanted_body(&parts, sent, &activity);
+        let activity = turn.come(parts.version).await;
+        let sent = wanted_body(parts, sent, &activity);
         let RequestTerms {
             address,
             streams,
             max_uri_bytes,
-        } = self.terms(peer, &parts);
+        } = self.terms(peer, parts);
         let mut record = RequestRecord::begin(
             activity,
             address.counted,
@@ -287,7 +286,7 @@ impl Handler for Frontend {
             parts.version == Version::HTTP_2,
         );
         if let Some(tracer) = &self.tracer {
-            trace_request(tracer, &parts, &mut record);
+            trace_request(tracer, parts, &mut record);
         }
         let mut reply = match sent {
             _ if record.exceeds_stream_share(streams) => {
@@ -295,20 +294,20 @@ impl Handler for Frontend {
                 too_many_streams()
             }
             Some(sent) => {
-                let written = self.write((&parts, sent), address.counted, max_uri_bytes);
+                let written = self.write((parts, sent), address.counted, max_uri_bytes);
                 Box::pin(trace::within(record.span(), written)).await
             }
             _ if self.takes_purge(&parts.method) => {
-                let purged = self.purge(&parts, address, max_uri_bytes);
+                let purged = self.purge(parts, address, max_uri_bytes);
                 Box::pin(trace::within(record.span(), purged)).await
             }
             None => {
                 let (started, client) = (record.started(), (address, peer));
                 match record.span() {
-                    None => self.read(&parts, started, client, max_uri_bytes).await,
+                    None => self.read(parts, started, client, max_uri_bytes).await,
                     // Boxed, so that a request that is not traced does not carry its state.
                     Some(span) => {
-                        let read = self.read(&parts, started, client, max_uri_bytes);
+                        let read = self.read(parts, started, client, max_uri_bytes);
                         Box::pin(trace::within(Some(span), read)).await
                     }
                 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use http::request::Parts;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::{HttpService, service_fn};
@@ -54,10 +55,10 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// The body of its answers.
     type Body: AnswerBody;
 
-    /// Answers one request of a connection, when its turn has come.
+    /// Answers one request of a connection, with this head and body, when its turn has come.
     fn answer(
         &self,
-        request: Request<Incoming>,
+        request: (&Parts, Incoming),
         turn: Turn,
         peer: &Peer,
     ) -> impl Future<Output = Result<Response<Self::Body>, Infallible>> + Send;
@@ -88,12 +89,14 @@ impl<H: Handler> SharedConnection<H> {
     + Send
     + use<H> {
         let served = self.clone();
-        service_fn(move |request| {
+        service_fn(move |request: Request<Incoming>| {
             let served = served.clone();
+            let (parts, sent) = request.into_parts();
             // Boxed: hyper has a place for the answer's future in each connection, and would move it there. Memory that the
             // last request of this thread has just given back is in the processor's cache, that place is not.
             Box::pin(async move {
                 let turn = Turn(served.activity.clone());
+                let request = (&parts, sent);
                 served.handler.answer(request, turn, &served.peer).await
             })
         })

@@ -2,6 +2,7 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
@@ -74,19 +75,18 @@ impl Handler for FakeHandler {
 
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        (parts, sent): (&Parts, Incoming),
         turn: Turn,
         peer: &Peer,
     ) -> Result<Response<Body>, Infallible> {
-        let activity = turn.come(request.version()).await;
+        let activity = turn.come(parts.version).await;
         self.requests.fetch_add(1, Relaxed);
-        let (parts, sent) = request.into_parts();
         // It answers before the body has come.
-        drop(SentBody::new(&parts, sent, &activity));
+        drop(SentBody::new(parts, sent, &activity));
         let mut record = RequestRecord::begin(
             activity,
             peer.address,
-            parts.method,
+            parts.method.clone(),
             parts.uri.clone(),
             parts.version == Version::HTTP_2,
         );
