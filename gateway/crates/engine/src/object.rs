@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Buf as _;
+
 use crate::fetch::FIRST_REQUEST;
 use crate::fetch::flight::Piece;
 use crate::fetch::options::FetchOptions;
@@ -99,19 +101,21 @@ impl Object {
         if self.version().size > FIRST_REQUEST || span.len() != 1 {
             return None;
         }
-        let whole = core.chunks.get_held(&ChunkKey {
+        let mut bytes = core.chunks.get_held(&ChunkKey {
             version: self.id(),
             index: span.start,
         })?;
         let offset = usize::try_from(range.start - core.geometry.start(span.start)).ok()?;
         let len = usize::try_from(range.len()).ok()?;
-        if offset + len > whole.len() {
+        let keeps = bytes.len();
+        if offset + len > keeps {
             return None;
         }
         core.count_delivered(range.len());
-        let mut piece = Piece::of(&whole, offset);
-        piece.bytes.truncate(len);
-        Some(piece)
+        // Cut in place: all clients of the chunk count its references.
+        bytes.truncate(offset + len);
+        bytes.advance(offset);
+        Some(Piece { bytes, keeps })
     }
 
     /// Returns the same object for a background reader, without read-ahead.

@@ -265,7 +265,7 @@ impl Frontend {
             return None;
         }
         let held = object.held(range)?;
-        let bytes = ChargedBytes::charge(&held.bytes, held.keeps, &self.client_memory)?;
+        let bytes = ChargedBytes::charge(held.bytes, held.keeps, &self.client_memory)?;
         Some(Content::Ready(bytes.into()))
     }
 

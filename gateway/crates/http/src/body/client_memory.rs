@@ -140,17 +140,13 @@ pub(crate) struct ChargedBytes {
 impl ChargedBytes {
     /// Charges `bytes`, which are cut from a buffer of `pinned` bytes, and copies them if they are a small part of it;
     /// `None` if the client memory is used up.
-    pub(crate) fn charge(
-        bytes: &Bytes,
-        pinned: usize,
-        memory: &Arc<ClientMemory>,
-    ) -> Option<Bytes> {
-        let copied = is_worth_copying(bytes, pinned);
+    pub(crate) fn charge(bytes: Bytes, pinned: usize, memory: &Arc<ClientMemory>) -> Option<Bytes> {
+        let copied = is_worth_copying(&bytes, pinned);
         let pinned = if copied { bytes.len() } else { pinned };
         memory.reserve(pinned).then(|| {
             let bytes = match copied {
-                true => Bytes::copy_from_slice(bytes),
-                false => bytes.clone(),
+                true => Bytes::copy_from_slice(&bytes),
+                false => bytes,
             };
             Self::owned(bytes, pinned, memory)
         })

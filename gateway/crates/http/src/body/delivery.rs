@@ -143,7 +143,7 @@ impl<O: Readable> Delivery<O> {
         if let Some(frame) = &frame
             && frame.len() as u64 == range.len()
             && let Some(bytes) =
-                ChargedBytes::charge(frame, object.pinned_bytes(&reader, frame), memory)
+                ChargedBytes::charge(frame.clone(), object.pinned_bytes(&reader, frame), memory)
         {
             return Ok(Content::Ready(bytes.into()));
         }
@@ -289,7 +289,7 @@ impl<O: Readable> Delivery<O> {
     fn charge(&mut self, frame: &Bytes, pinned: usize) -> Option<Bytes> {
         let length = frame.len() as u64;
         if !self.speed.is_some_and(ClientSpeed::is_very_slow)
-            && let Some(bytes) = ChargedBytes::charge(frame, pinned, &self.memory)
+            && let Some(bytes) = ChargedBytes::charge(frame.clone(), pinned, &self.memory)
         {
             self.range.start += length;
             return Some(bytes);

@@ -25,9 +25,9 @@ fn knows_the_very_slow() {
 fn charges_until_the_last_reference_is_gone() {
     let memory = Arc::new(ClientMemory::new(100));
     let bytes = Bytes::from(vec![7; 60]);
-    let pinned = ChargedBytes::charge(&bytes, 60, &memory).expect("within");
+    let pinned = ChargedBytes::charge(bytes.clone(), 60, &memory).expect("within");
     assert_eq!((&pinned, pinned.as_ptr()), (&bytes, bytes.as_ptr()));
-    assert!(ChargedBytes::charge(&bytes, 60, &memory).is_none());
+    assert!(ChargedBytes::charge(bytes.clone(), 60, &memory).is_none());
     let part = pinned.slice(3..5);
     drop(pinned);
     assert_eq!(memory.used(), 60);
@@ -41,13 +41,13 @@ fn charges_until_the_last_reference_is_gone() {
 fn another_limit_holds_for_the_next_reservation() {
     let memory = Arc::new(ClientMemory::new(100));
     let bytes = Bytes::from(vec![7; 60]);
-    let first = ChargedBytes::charge(&bytes, 60, &memory).expect("within");
+    let first = ChargedBytes::charge(bytes.clone(), 60, &memory).expect("within");
     memory.resize(120);
-    let second = ChargedBytes::charge(&bytes, 60, &memory).expect("within");
+    let second = ChargedBytes::charge(bytes.clone(), 60, &memory).expect("within");
     memory.resize(70);
     assert_eq!((memory.used(), memory.is_overdrawn()), (120, true));
     drop(first);
-    assert!(ChargedBytes::charge(&bytes, 60, &memory).is_none());
+    assert!(ChargedBytes::charge(bytes.clone(), 60, &memory).is_none());
     drop(second);
     assert_eq!(memory.used(), 0);
 }
@@ -62,7 +62,7 @@ fn charges_what_is_kept_alive_or_copies() {
         for forced in [false, true] {
             let charged = match forced {
                 true => ChargedBytes::force_charge(&part, chunk.len(), &memory),
-                false => ChargedBytes::charge(&part, chunk.len(), &memory).expect("within"),
+                false => ChargedBytes::charge(part.clone(), chunk.len(), &memory).expect("within"),
             };
             let kept = if copied { length } else { chunk.len() };
             assert_eq!((&charged, memory.used()), (&part, kept));
