@@ -167,7 +167,7 @@ impl Frontend {
             {
                 return reply;
             }
-            match self.answer_opened(request, opened).await {
+            match self.answer_opened(request, &opened).await {
                 Err(RequestError::Engine(Error::Changed)) => {}
                 reply => return reply,
             }
@@ -207,21 +207,22 @@ impl Frontend {
     async fn answer_opened(
         &self,
         request: &ObjectRequest<'_>,
-        opened: OpenedObject,
+        opened: &OpenedObject,
     ) -> Result<Reply, RequestError> {
+        let version = opened.object.version();
         let current = Validators {
-            etag: &opened.version.etag,
-            last_modified: opened.version.last_modified,
+            etag: &version.etag,
+            last_modified: version.last_modified,
             confirmed: opened.object.confirmed(),
         };
-        let (asked, size) = (&request.parts.headers, opened.version.size);
+        let (asked, size) = (&request.parts.headers, version.size);
         let range = match precondition::decide(asked, request.ranges.as_ref(), current, size) {
             Decision::Failed => return Err(RequestError::Precondition),
-            _ if request.has_variant(&opened) => {
-                return Ok(self.answer_not_modified(request, &opened).await);
+            _ if request.has_variant(opened) => {
+                return Ok(self.answer_not_modified(request, opened).await);
             }
             Decision::Unsatisfiable => return Err(RequestError::Range(size)),
-            Decision::NotModified => return Ok(self.answer_not_modified(request, &opened).await),
+            Decision::NotModified => return Ok(self.answer_not_modified(request, opened).await),
             Decision::Several(pieces) => {
                 return Box::pin(self.answer_ranges(request, opened, &pieces)).await;
             }
@@ -229,8 +230,8 @@ impl Frontend {
             Decision::Whole => None,
         };
         if range.is_none()
-            && let Some(coding) = request.coding(&opened)
-            && let Some(reply) = Box::pin(self.answer_encoded(request, &opened, coding)).await
+            && let Some(coding) = request.coding(opened)
+            && let Some(reply) = Box::pin(self.answer_encoded(request, opened, coding)).await
         {
             return Ok(reply);
         }
@@ -255,7 +256,7 @@ impl Frontend {
             headers.insert(CONTENT_RANGE, content_range(range, size));
             status = StatusCode::PARTIAL_CONTENT;
         }
-        Ok(self.finish(request, &opened, status, headers, (cached, content)))
+        Ok(self.finish(request, opened, status, headers, (cached, content)))
     }
 
     /// Returns a range that memory holds and that needs no reader, if clients have room for it.
@@ -288,19 +289,20 @@ impl Frontend {
     async fn answer_ranges(
         &self,
         request: &ObjectRequest<'_>,
-        opened: OpenedObject,
+        opened: &OpenedObject,
         pieces: &[ByteRange],
     ) -> Result<Reply, RequestError> {
         let cached = CachedPart::of(&opened.object, pieces);
         let mut headers = opened.headers.full.of(&opened.object.outcome(), cached);
         let salt = u64::try_from(request.started.elapsed().as_nanos()).unwrap_or(0);
-        let parts = Multipart::new(pieces, opened.version.size, headers.get(CONTENT_TYPE), salt);
+        let size = opened.object.version().size;
+        let parts = Multipart::new(pieces, size, headers.get(CONTENT_TYPE), salt);
         headers.insert(CONTENT_TYPE, parts.content_type());
         headers.insert(CONTENT_LENGTH, parts.len().into());
         let (object, memory) = (&opened.object, &self.client_memory);
         let content = Delivery::several(object, pieces[0], parts, memory).await?;
         let status = StatusCode::PARTIAL_CONTENT;
-        Ok(self.finish(request, &opened, status, headers, (cached, content)))
+        Ok(self.finish(request, opened, status, headers, (cached, content)))
     }
 
     /// Makes the reply: `Server-Timing` if the client asked for it, and what the cache had, for log and metrics.

@@ -15,7 +15,7 @@ use crate::read::CachedHeaders;
 use crate::request_error::RequestError;
 use tidegate_engine::{Object, OpenOptions};
 use tidegate_plan::Ranges;
-use tidegate_plan::{Client, ObjectKey, RangeSpec, Version, has_header};
+use tidegate_plan::{Client, ObjectKey, RangeSpec, has_header};
 
 /// A request whose target names a route and, below it, an object.
 pub(crate) struct ObjectRequest<'a> {
@@ -54,7 +54,6 @@ impl ObjectRequest<'_> {
 /// An object opened for a request, and the headers of its answers.
 pub(crate) struct OpenedObject {
     pub(crate) object: Object,
-    pub(crate) version: Arc<Version>,
     pub(crate) headers: Arc<CachedHeaders>,
     /// The time from the request's head until the object was open, if the client wants to know.
     pub(crate) open_time: Option<Duration>,
@@ -63,12 +62,10 @@ pub(crate) struct OpenedObject {
 impl OpenedObject {
     /// Prepares the headers of `object`, which has just been opened under `key`.
     pub(crate) fn new(request: &ObjectRequest<'_>, key: &ObjectKey, object: Object) -> Self {
-        let version = object.version().clone();
         let route = request.route;
         Self {
-            headers: route.headers.get(&version, key, &route.settings),
+            headers: route.headers.get(object.version(), key, &route.settings),
             object,
-            version,
             open_time: request.wants_timing.then(|| request.started.elapsed()),
         }
     }

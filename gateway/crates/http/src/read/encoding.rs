@@ -48,7 +48,7 @@ impl ObjectRequest<'_> {
     /// Returns the ETag for a 304: the one that the client has, as it wrote it. If it named none, the one that it would
     /// be sent.
     pub(crate) async fn tag_not_modified(&self, opened: &OpenedObject) -> Option<ETag> {
-        let own = &opened.version.etag;
+        let own = &opened.object.version().etag;
         let best = self.coding(opened)?;
         let named = self.variant_tag(opened);
         let named = named.or_else(|| precondition::matching_tag(&self.parts.headers, own));
@@ -63,7 +63,7 @@ impl ObjectRequest<'_> {
 
     /// Returns the client's ETag of a variant of this version that it could be sent.
     fn variant_tag(&self, opened: &OpenedObject) -> Option<ETag> {
-        let (headers, own) = (&self.parts.headers, &opened.version.etag);
+        let (headers, own) = (&self.parts.headers, &opened.object.version().etag);
         let mut codings = self.codings(opened);
         codings.find_map(|coding| precondition::matching_tag(headers, &own.variant(coding)))
     }
@@ -83,7 +83,7 @@ impl Frontend {
             VariantState::Variant(variant) => (CachedPart::All, Some(variant)),
             VariantState::Nothing if is_head => (CachedPart::All, None),
             VariantState::Nothing => {
-                let whole = ByteRange::new(0, opened.version.size);
+                let whole = ByteRange::new(0, opened.object.version().size);
                 let cached = CachedPart::of(&opened.object, &[whole]);
                 (cached, Some(opened.object.variant(coding).await?))
             }
@@ -130,7 +130,7 @@ impl Frontend {
             None
         };
         let found = timeout(PRECOMPRESSED_TIMEOUT, found).await.ok()??;
-        match Box::pin(self.answer_opened(request, found)).await {
+        match Box::pin(self.answer_opened(request, &found)).await {
             // The original can still be sent.
             Err(RequestError::Engine(_)) => None,
             reply => Some(reply),
@@ -151,8 +151,8 @@ impl Frontend {
         let object = self.engine.open(&request.route.source, &key, options).await;
         let mut opened = OpenedObject::new(request, &key, object.ok()?);
         // An older one was made of other bytes. If a time is missing, its age is unknown.
-        let [own, other] = [&opened, original].map(|it| it.version.last_modified);
-        if own?.secs() < other?.secs() || opened.version.size == 0 {
+        let [own, other] = [&opened, original].map(|it| it.object.version().last_modified);
+        if own?.secs() < other?.secs() || opened.object.version().size == 0 {
             return None;
         }
         let headers = opened.headers.in_place_of(&original.headers, coding);
