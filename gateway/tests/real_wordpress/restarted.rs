@@ -19,8 +19,6 @@ const SMALL: usize = 100 << 10;
 
 /// The ends of the gateway, `true` for a kill.
 const ENDS: [bool; 4] = [true, false, true, false];
-/// The kills among them. An orderly end lets each close end.
-const KILLS: usize = 2;
 
 /// The requests of visitors, and their answers.
 #[derive(Default)]
@@ -29,6 +27,8 @@ struct Visits {
     done: AtomicU64,
     /// Requests answered with 502.
     failed: AtomicU64,
+    /// Begins and ends of kills.
+    kills: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -70,7 +70,11 @@ impl Visits {
         let before = self.done.load(Ordering::Relaxed);
         self.until(|_, done| done >= before + 10 * VISITORS)?;
         match killed {
-            true => world.gateway.kill()?,
+            true => {
+                self.kills.fetch_add(1, Ordering::SeqCst);
+                world.gateway.kill()?;
+                self.kills.fetch_add(1, Ordering::SeqCst);
+            }
             false => world.gateway.stop(),
         }
         self.until(|begun, done| begun == done + VISITORS)?;
@@ -90,26 +94,40 @@ struct Uploads {
     /// With the sizes that WordPress has read back: their closes had succeeded.
     read: Vec<Media>,
     /// Those that it could not read back. Either the close had failed, which PHP ignores, or the folder was gone after it.
-    unread: Vec<(Media, PathBuf)>,
+    unread: Vec<UnreadPhoto>,
+}
+
+struct UnreadPhoto {
+    media: Media,
+    file: PathBuf,
+    /// Whether the gateway was killed while it was uploaded.
+    killed: bool,
 }
 
 impl Uploads {
     /// Uploads every photo until WordPress has read it back. An upload that finds the gateway down is repeated.
-    fn of(editor: &Browser, photos: &[PathBuf]) -> Self {
+    fn of(editor: &Browser, photos: &[PathBuf], kills: &AtomicU64) -> Self {
         let (mut uploads, since) = (Self::default(), Instant::now());
         for photo in photos {
-            while let Err(error) = uploads.upload(editor, photo) {
+            while let Err(error) = uploads.upload(editor, photo, kills) {
                 assert!(since.elapsed() < LONG, "{error:#}");
             }
         }
         uploads
     }
 
-    fn upload(&mut self, editor: &Browser, photo: &Path) -> Result<()> {
+    fn upload(&mut self, editor: &Browser, photo: &Path, kills: &AtomicU64) -> Result<()> {
+        let before = kills.load(Ordering::SeqCst);
         let mut media = editor.upload(photo)?;
+        let killed = kills.load(Ordering::SeqCst) > before;
         let Some(paths) = editor.read_back(&media)? else {
-            self.unread.push((media, photo.to_owned()));
-            ensure!(
+            let file = photo.to_owned();
+            self.unread.push(UnreadPhoto {
+                media,
+                file,
+                killed,
+            });
+            assert!(
                 self.unread.len() <= ENDS.len(),
                 "more than the ends explain"
             );
@@ -120,18 +138,17 @@ impl Uploads {
         Ok(())
     }
 
-    /// Requires every photo that WordPress has read back, and those that it could not, but for one a kill.
+    /// Requires every photo that WordPress has read back, and of the others those that no kill has met.
     async fn are_kept(&self, world: &World) -> Result<()> {
         for media in &self.read {
             world.is_well(media, 1).await?;
         }
-        let mut lost = 0;
-        for (media, photo) in &self.unread {
-            let photo = fs::read(photo)?;
+        for UnreadPhoto { media, file, .. } in self.unread.iter().filter(|photo| !photo.killed) {
+            let photo = fs::read(file)?;
             let is_there = |path: &String| world.visit(path).body == photo;
-            lost += usize::from(!media.paths.iter().any(is_there));
+            let kept = media.paths.iter().any(is_there);
+            ensure!(kept, "an orderly end has failed the close of {}", media.url);
         }
-        ensure!(lost <= KILLS, "an orderly end has failed a close");
         Ok(())
     }
 }
@@ -156,7 +173,7 @@ async fn a_restart_under_load_fails_no_visitor_and_loses_no_write() -> Result<()
         let visitors: Vec<_> = (0..VISITORS)
             .map(|_| scope.spawn(|| visits.go_on(&curl, &small)))
             .collect();
-        let uploads = scope.spawn(|| Uploads::of(&editor, &photos));
+        let uploads = scope.spawn(|| Uploads::of(&editor, &photos, &visits.kills));
         let restarted = ENDS
             .into_iter()
             .try_for_each(|killed| visits.restart(&mut world, killed));
