@@ -10,7 +10,7 @@ use tikv_jemallocator::Jemalloc;
 use tokio::signal::unix::{SignalKind, signal};
 
 use loadtest::bare;
-use loadtest::bare::disk::Sending;
+use loadtest::bare::disk::SendMethod;
 use loadtest::context::Options;
 use loadtest::report::terminal::render;
 use loadtest::report::{self, Report};
@@ -48,7 +48,7 @@ enum Task {
         #[command(flatten)]
         args: BareArgs,
         #[arg(value_enum)]
-        sending: Sending,
+        method: SendMethod,
     },
 }
 
@@ -103,8 +103,8 @@ async fn main() -> Result<ExitCode> {
             bare::serve_per_core(addr, &root)?;
             Ok(ExitCode::SUCCESS)
         }
-        Task::BareDisk { args, sending } => {
-            bare::disk::serve(args.addr, &args.root, sending)?;
+        Task::BareDisk { args, method } => {
+            bare::disk::serve(args.addr, &args.root, method)?;
             Ok(ExitCode::SUCCESS)
         }
     }

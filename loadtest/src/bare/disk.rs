@@ -14,12 +14,13 @@ use clap::ValueEnum;
 use rustix::fs::sendfile;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The bytes of a chunk, as Tidegate's disks have them.
+/// The bytes of a chunk, as Tidegate's disks have them, and more than a head has.
 const CHUNK: usize = 256 << 10;
+const MAX_HEAD: usize = 256;
 
 /// The way in which chunks leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Sending {
+pub enum SendMethod {
     /// Each is read, and written to the connection.
     Unverified,
     /// Its checksum is computed in between.
@@ -32,22 +33,22 @@ pub enum Sending {
 ///
 /// # Errors
 /// If `addr` is taken.
-pub fn serve(addr: SocketAddr, root: &Path, sending: Sending) -> Result<()> {
+pub fn serve(addr: SocketAddr, root: &Path, method: SendMethod) -> Result<()> {
     let root: Arc<Path> = root.into();
     for stream in TcpListener::bind(addr)?.incoming() {
         let (stream, root) = (stream?, root.clone());
         thread::Builder::new().spawn(move || {
             // A client that leaves ends its connection with an error.
-            let _ = answer_all(stream, &root, sending);
+            let _ = answer_all(stream, &root, method);
         })?;
     }
     Ok(())
 }
 
-fn answer_all(mut stream: TcpStream, root: &Path, sending: Sending) -> Result<()> {
+fn answer_all(mut stream: TcpStream, root: &Path, method: SendMethod) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut requests = BufReader::new(stream.try_clone()?);
-    let mut chunk = vec![0; CHUNK];
+    let mut buffer = vec![0; MAX_HEAD + CHUNK];
     loop {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -55,29 +56,30 @@ fn answer_all(mut stream: TcpStream, root: &Path, sending: Sending) -> Result<()
         }
         let path = head.split(' ').nth(1).unwrap_or_default();
         let file = File::open(root.join(path.trim_start_matches('/')))?;
-        send(&file, &mut stream, &mut chunk, sending)?;
+        send(&file, &mut stream, &mut buffer, method)?;
     }
 }
 
-/// Sends a head and the whole file.
-fn send(file: &File, stream: &mut TcpStream, chunk: &mut [u8], sending: Sending) -> Result<()> {
+/// Sends a head and the whole file. The head leaves with the first chunk, but for `sendfile`.
+fn send(file: &File, stream: &mut TcpStream, buffer: &mut [u8], method: SendMethod) -> Result<()> {
     let len = file.metadata()?.len();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/octet-stream\r\ncontent-length: {len}\r\n\r\n"
     );
-    stream.write_all(head.as_bytes())?;
+    let mut lead = head.len();
+    buffer[..lead].copy_from_slice(head.as_bytes());
     let mut offset = 0;
-    while offset < len {
-        let bytes = usize::try_from(len - offset).map_or(CHUNK, |rest| rest.min(CHUNK));
-        let chunk = &mut chunk[..bytes];
-        file.read_exact_at(chunk, offset)?;
-        if sending != Sending::Unverified {
-            std::hint::black_box(xxh3_64(chunk));
+    while lead > 0 || offset < len {
+        let end = len.min(offset + CHUNK as u64);
+        let frame = &mut buffer[..lead + usize::try_from(end - offset)?];
+        file.read_exact_at(&mut frame[lead..], offset)?;
+        if method != SendMethod::Unverified {
+            std::hint::black_box(xxh3_64(&frame[lead..]));
         }
-        let end = offset + bytes as u64;
-        match sending {
-            Sending::Unverified | Sending::Verified => stream.write_all(chunk)?,
-            Sending::VerifiedSendfile => {
+        match method {
+            SendMethod::Unverified | SendMethod::Verified => stream.write_all(frame)?,
+            SendMethod::VerifiedSendfile => {
+                stream.write_all(&frame[..lead])?;
                 let mut sent = offset;
                 while sent < end {
                     let rest = usize::try_from(end - sent)?;
@@ -88,7 +90,7 @@ fn send(file: &File, stream: &mut TcpStream, chunk: &mut [u8], sending: Sending)
                 }
             }
         }
-        offset = end;
+        (offset, lead) = (end, 0);
     }
     Ok(())
 }

@@ -54,13 +54,19 @@ impl Calls {
             }
         }
         ask(pid, &["dump"])?;
-        let mut calls = Self::default();
+        let (mut calls, mut dumps) = (Self::default(), 0);
         for entry in fs::read_dir(dir)? {
             let path = entry?.path();
             if is_dump(&path) {
                 calls.read(&fs::read_to_string(path)?);
+                dumps += 1;
             }
         }
+        ensure!(
+            dumps > 0,
+            "callgrind wrote no counts into {}",
+            dir.display()
+        );
         Ok(calls)
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
 
 use super::Peer;
-use crate::bare::disk::Sending;
+use crate::bare::disk::SendMethod;
 use crate::child::{Server, free_addr};
 use crate::measure::callgrind;
 
@@ -36,8 +36,8 @@ pub fn start_under_callgrind(dir: &Path, root: &Path) -> Result<Peer> {
 ///
 /// # Errors
 /// If it does not start.
-pub fn on_disk(dir: &Path, root: &Path, sending: Sending) -> Result<Peer> {
-    let way = sending.to_possible_value().context("a way with a name")?;
+pub fn on_disk(dir: &Path, root: &Path, method: SendMethod) -> Result<Peer> {
+    let way = method.to_possible_value().context("a way with a name")?;
     let addr = free_addr();
     let mut command = Command::new(std::env::current_exe()?);
     command

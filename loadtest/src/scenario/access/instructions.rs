@@ -34,7 +34,8 @@ const RECORD_MARGIN: f64 = 1.03;
 const MAX_ALLOCATIONS: f64 = 10.9;
 
 /// The most reads of a clock. Three are ours: the beginning of the request, that of its answer, and the time of day by which
-/// the version is judged. hyper dates the answer by one, and tokio reads the clock six times to sleep between two requests.
+/// the version is judged. hyper dates the answer by one, tokio reads the clock six times to sleep between two requests, and jemalloc
+/// at one request in three.
 const MAX_CLOCK_READS: f64 = 11.2;
 
 /// The batches of requests by each way. The first one meets what is new; the median is not one of those in which the gateway

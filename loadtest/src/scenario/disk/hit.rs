@@ -5,14 +5,15 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 
 use super::{Object, STREAM, fill, room_mib};
-use crate::bare::disk::Sending;
+use crate::bare::disk::SendMethod;
 use crate::client::Connection;
 use crate::context::{Context, progress};
-use crate::measure::Flow;
+use crate::measure::{Flow, turns};
 use crate::pattern::Pattern;
 use crate::peers::tidegate::{Home, StartState};
 use crate::peers::{Peer, bare, nginx};
 use crate::reading::Reading;
+use crate::report::terminal::figure;
 use crate::report::{Report, Target};
 use crate::slow_disk::drop_file_cache;
 use crate::ways::Ways;
@@ -26,10 +27,10 @@ const NGINX: &str = "nginx";
 const NGINX_WARM: &str = "nginx, file cache full";
 
 /// A bare server, which reads files in order: the floor of an answer by each way to send it.
-const FLOORS: [(&str, Sending); 3] = [
-    ("bare", Sending::Unverified),
-    ("bare, verified", Sending::Verified),
-    ("bare, verified, sendfile", Sending::VerifiedSendfile),
+const FLOORS: [(&str, SendMethod); 3] = [
+    ("bare", SendMethod::Unverified),
+    ("bare, verified", SendMethod::Verified),
+    ("bare, verified, sendfile", SendMethod::VerifiedSendfile),
 ];
 
 /// Objects of one size.
@@ -109,6 +110,18 @@ impl HitFigures {
             let ratio = self.rates.ratio(&case.way(TIDEGATE), &case.way(NGINX));
             report.aim(over, ratio.unwrap_or(f64::NAN), Target::AtLeast(1.0));
         }
+        let others = [NGINX_WARM].into_iter().chain(FLOORS.map(|(way, _)| way));
+        let rows = others.flat_map(|other| {
+            cases.iter().map(move |case| {
+                let ratio = self.rates.ratio(&case.way(TIDEGATE), &case.way(other));
+                vec![case.way(other), figure(ratio.unwrap_or(f64::NAN))]
+            })
+        });
+        report.table(
+            "tidegate over the others",
+            &["other", "MB/s"],
+            rows.collect(),
+        );
     }
 }
 
@@ -135,24 +148,29 @@ pub async fn run(context: &Context) -> Result<Report> {
     let on_disk = "share of the chunks on disk after filling";
     report.must(on_disk, share, Target::AtLeast(1.0));
     let nginx = nginx::static_files(&dir, &files)?;
-    report.peer("nginx", nginx.config());
     let mut found = HitFigures::new();
-    for round in 1..=context.rounds(5) {
-        progress(format!("round {round}"));
+    let peers: Vec<&str> = [TIDEGATE, NGINX]
+        .into_iter()
+        .chain(FLOORS.map(|(way, _)| way))
+        .collect();
+    for round in 0..context.rounds(5) {
+        progress(format!("round {}", round + 1));
         for case in &cases {
-            drop_file_cache()?;
-            let peer = home.start(StartState::Ready).await?;
-            report.peer("tidegate", peer.config());
-            found.add(case, TIDEGATE, &peer).await?;
-            drop(peer);
-            drop_file_cache()?;
-            found.add(case, NGINX, &nginx).await?;
-            found.add(case, NGINX_WARM, &nginx).await?;
-            for (way, sending) in FLOORS {
-                let peer = bare::on_disk(&dir, &files, sending)?;
+            // The order changes: what is left of the file beneath the system's cache falls on all alike.
+            for way in turns(&peers, round) {
+                let floor = FLOORS.iter().find(|(floor, _)| *floor == way);
+                let peer = match floor {
+                    Some((_, method)) => Some(bare::on_disk(&dir, &files, *method)?),
+                    None if way == TIDEGATE => Some(home.start(StartState::Ready).await?),
+                    None => None,
+                };
+                let peer = peer.as_ref().unwrap_or(&nginx);
                 report.peer(way, peer.config());
                 drop_file_cache()?;
-                found.add(case, way, &peer).await?;
+                found.add(case, way, peer).await?;
+                if way == NGINX {
+                    found.add(case, NGINX_WARM, peer).await?;
+                }
             }
         }
     }
