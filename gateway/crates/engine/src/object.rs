@@ -112,7 +112,7 @@ impl Object {
             return None;
         }
         core.count_delivered(range.len());
-        // Cut in place: all clients of the chunk count its references.
+        // Cut in place: a second reference would be counted at a place that all processors share.
         bytes.truncate(offset + len);
         bytes.advance(offset);
         Some(Piece { bytes, keeps })

@@ -92,7 +92,7 @@ pub(crate) fn authority<'p>(parts: &'p Parts, host: &'p str) -> &'p str {
     target.map_or(host, http::uri::Authority::as_str)
 }
 
-/// Returns whether the request's `Cache-Control` has one of these directives. A value belongs to its directive.
+/// Returns whether the request's `Cache-Control` has one of these directives. `max-age=0` is compared with its value.
 fn has_directive(headers: &HeaderMap, wanted: &[&str]) -> bool {
     if !has_header(headers, &CACHE_CONTROL) {
         return false;

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName};
 
-/// Returns whether a request has a header of this name. Once through the few that it has costs less than a look-up, which
+/// Returns whether a request has a header of this name. A scan of its few fields costs less than a look-up, which
 /// hashes the name.
 #[inline]
 #[must_use]
