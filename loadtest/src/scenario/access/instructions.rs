@@ -26,17 +26,18 @@ const ON_RECORD: f64 = 21_500.0;
 /// The same for the profile `release`, which `.ci/run` measures: its link optimises nothing across crates.
 const ON_RECORD_RELEASE: f64 = 26_850.0;
 
-/// The difference from the number on record that passes, either way: more than two starts differ by. A hit that has become
-/// cheaper gets a new number too; else the next one could be dearer unseen.
-const RECORD_MARGIN: f64 = 1.03;
+/// The difference from the number on record that passes, either way: more than what two starts differ by (0.01) and what a
+/// thread adds that sleeps once more on a busy machine. A hit that has become cheaper gets a new number too; else the next one
+/// could be dearer unseen.
+const RECORD_MARGIN: f64 = 1.05;
 
 /// The most allocations of a hit. Ten are made.
 const MAX_ALLOCATIONS: f64 = 10.9;
 
 /// The most reads of a clock. Three are ours: the beginning of the request, that of its answer, and the time of day by which
-/// the version is judged. hyper dates the answer by one, tokio reads the clock six times to sleep between two requests, and jemalloc
-/// at one request in three.
-const MAX_CLOCK_READS: f64 = 11.2;
+/// the version is judged. hyper dates the answer by one, tokio reads the clock six times to sleep between two requests, more
+/// often on a busy machine, and jemalloc at one request in three.
+const MAX_CLOCK_READS: f64 = 13.0;
 
 /// The batches of requests by each way. The first one meets what is new; the median is not one of those in which the gateway
 /// looked at itself, as it does each second.
