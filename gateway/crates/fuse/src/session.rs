@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fuser::{Config, MountOption, Session, SessionACL};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use tokio::runtime::Handle;
@@ -226,9 +227,12 @@ fn unmount(path: &Path) {
 }
 
 /// Raises the kernel's read-ahead: else reads come 128 KiB at a time. Only root may do so.
+///
+/// The folder's attributes are not asked for, only its device. This process would have to answer, and a thread that waits for
+/// its own process cannot be killed: it would hold the mount, and each program in it, for ever.
 fn raise_kernel_read_ahead(path: &Path) -> io::Result<()> {
-    let device = rustix::fs::stat(path)?.st_dev;
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let folder = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::empty())?;
+    let (major, minor) = (folder.stx_dev_major, folder.stx_dev_minor);
     let file = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
     std::fs::write(file, KERNEL_READ_AHEAD_KIB.to_string())
 }
