@@ -20,7 +20,7 @@ pub const PER_CORE: &str = "bare-per-core";
 /// If it does not start.
 pub fn start(name: &'static str, dir: &Path, root: &Path) -> Result<Peer> {
     let program = Command::new(std::env::current_exe()?);
-    start_by(program, name, dir, root)
+    start_by(program, name, dir, root, &[])
 }
 
 /// Starts `bare` under callgrind.
@@ -29,7 +29,7 @@ pub fn start(name: &'static str, dir: &Path, root: &Path) -> Result<Peer> {
 /// If Valgrind is missing, or it does not start.
 pub fn start_under_callgrind(dir: &Path, root: &Path) -> Result<Peer> {
     let program = callgrind::command(&std::env::current_exe()?, dir)?;
-    start_by(program, "bare", dir, root)
+    start_by(program, "bare", dir, root, &[])
 }
 
 /// Serves the files below the folder `root` from their disk, in that way.
@@ -38,27 +38,25 @@ pub fn start_under_callgrind(dir: &Path, root: &Path) -> Result<Peer> {
 /// If it does not start.
 pub fn on_disk(dir: &Path, root: &Path, method: SendMethod) -> Result<Peer> {
     let way = method.to_possible_value().context("a way with a name")?;
-    let addr = free_addr();
-    let mut command = Command::new(std::env::current_exe()?);
-    command
-        .arg("bare-disk")
-        .arg(addr.to_string())
-        .arg(root)
-        .arg(way.get_name());
-    let server = Server::start(command, &dir.join("bare-disk.log"), addr)?;
-    let config = format!(
-        "loadtest bare-disk {addr} {} {}",
-        root.display(),
-        way.get_name()
-    );
-    Ok(Peer::new("bare-disk", addr, config, server))
+    let program = Command::new(std::env::current_exe()?);
+    start_by(program, "bare-disk", dir, root, &[way.get_name()])
 }
 
 /// Starts it by a command that lacks its arguments.
-fn start_by(mut command: Command, name: &'static str, dir: &Path, root: &Path) -> Result<Peer> {
+fn start_by(
+    mut command: Command,
+    name: &'static str,
+    dir: &Path,
+    root: &Path,
+    more: &[&str],
+) -> Result<Peer> {
     let addr = free_addr();
-    command.arg(name).arg(addr.to_string()).arg(root);
+    command.arg(name).arg(addr.to_string()).arg(root).args(more);
     let server = Server::start(command, &dir.join(format!("{name}.log")), addr)?;
-    let config = format!("loadtest {name} {addr} {}", root.display());
+    let config = format!(
+        "loadtest {name} {addr} {} {}",
+        root.display(),
+        more.join(" ")
+    );
     Ok(Peer::new(name, addr, config, server))
 }
